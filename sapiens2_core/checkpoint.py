@@ -1,0 +1,191 @@
+"""What a checkpoint file is, loading it strictly, saving it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file as save_safetensors
+from torch import Tensor, nn
+
+from .backbone import Sapiens2Backbone, Sapiens2Model
+from .checkpoint_files import CheckpointError, CheckpointFiles
+from .config import Sapiens2Config
+from .estimators import MODEL_CLASSES, task_of
+from .files import replacing
+from .layouts import IGNORED, ORIGINAL, TRANSFORMERS, Source, source_of
+from .pretrained import Sapiens2PreTrainedModel
+from .recognition import IMAGE_SIZE_KEY, recognise
+from .tasks import TASKS, Task
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """What a checkpoint is, told from its header.
+
+    Attributes:
+        path: the file or folder.
+        task: name of the task.
+        size: the official size ("0.4b"), else "custom".
+        layout: "original" (the authors' names) or "transformers".
+        config: its configuration; ``config.image_height_width`` is the native input.
+        dtype: the type that most weights are stored in.
+        num_parameters: how many numbers it holds.
+        num_bytes: size of the files.
+    """
+
+    path: Path
+    task: str
+    size: str
+    layout: str
+    config: Sapiens2Config
+    dtype: torch.dtype
+    num_parameters: int
+    num_bytes: int
+
+
+def inspect(path: str | Path) -> CheckpointInfo:
+    """Tells what the checkpoint at ``path`` is, reading only its header.
+
+    Raises:
+        CheckpointError: it isn't a Sapiens2 checkpoint, or is broken.
+    """
+    with CheckpointFiles(path) as files:
+        return _describe(files)
+
+
+def _describe(files: CheckpointFiles) -> CheckpointInfo:
+    found = recognise(files)
+    return CheckpointInfo(
+        path=files.path,
+        task=found.task.name,
+        size=found.size,
+        layout=found.layout,
+        config=found.config,
+        dtype=files.dtype,
+        num_parameters=sum(torch.Size(shape).numel() for shape in files.shapes.values()),
+        num_bytes=files.num_bytes,
+    )
+
+
+def load(
+    path: str | Path,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device = "cpu",
+    operations=nn,
+    expected: type[Sapiens2PreTrainedModel] | None = None,
+) -> Sapiens2PreTrainedModel:
+    """The network of a checkpoint, in evaluation mode.
+
+    Each tensor is copied once from the mapped file into its type and place, so that memory never holds more than
+    the network, and the file is free afterwards.
+
+    Args:
+        path: a .safetensors file, or a folder with one or with shards, with or without config.json.
+        dtype: type to hold the weights in; None keeps the stored one.
+        device: where to put them.
+        operations: namespace of layer classes (see :class:`~sapiens2_core.pretrained.Sapiens2PreTrainedModel`).
+        expected: the class wanted; None takes the one of the checkpoint's task.
+
+    Raises:
+        CheckpointError: not a Sapiens2 checkpoint, broken, of another task, or with missing or unexpected tensors.
+    """
+    with CheckpointFiles(path) as files:
+        info = _describe(files)
+        cls = _class_for(info, expected)
+        with torch.device("meta"):
+            model = cls(info.config, operations)
+            # A host's layers may have no weights before they are loaded, so names and shapes come from torch.nn's.
+            blueprint = cls(info.config).state_dict()
+        sources = _sources(blueprint, info, cls)
+        _check_strictly(files, sources, blueprint, bare=cls in (Sapiens2Model, Sapiens2Backbone))
+        dtype = dtype or info.dtype
+        weights = {name: files.read(source, dtype, device) for name, source in sources.items()}
+    model.load_state_dict(weights, strict=True, assign=True)
+    return model.eval()
+
+
+def _class_for(info: CheckpointInfo, expected: type[Sapiens2PreTrainedModel] | None) -> type[Sapiens2PreTrainedModel]:
+    """The bare model and the backbone read any checkpoint; every other class only its own."""
+    own = MODEL_CLASSES[TASKS[info.task].estimator]
+    if expected is None or expected in (own, Sapiens2Model, Sapiens2Backbone):
+        return expected or own
+    raise CheckpointError(
+        f"{info.path.name} {TASKS[info.task].does}: it is a checkpoint for {own.__name__}, not for {expected.__name__}."
+    )
+
+
+def _sources(blueprint: dict[str, Tensor], info: CheckpointInfo, cls: type) -> dict[str, Source]:
+    """Where each of the network's parameters lies in the file."""
+    task = TASKS[info.task]
+    head = info.config.head_config
+    shuffle = bool(head and head.use_pixel_shuffle)
+    # In a task's file, the bare network is a part whose names have a prefix.
+    part = "model." if task.predictor is not None and cls in (Sapiens2Model, Sapiens2Backbone) else ""
+    return {name: source_of(part + name, info.layout, task, shuffle) for name in blueprint}
+
+
+def _check_strictly(
+    files: CheckpointFiles, sources: dict[str, Source], blueprint: dict[str, Tensor], bare: bool
+) -> None:
+    """Raises CheckpointError, listing them, for tensors that are missing, unexpected or of another shape."""
+    wanted = {source.name for source in sources.values()}
+    missing = sorted(wanted - files.shapes.keys())
+    unexpected = sorted(
+        name
+        for name in files.shapes.keys() - wanted
+        if not IGNORED.search(name) and not (bare and name.startswith(("decode_head.", "scale_head.")))
+    )
+    misshapen = sorted(
+        f"{source.name} {files.shape(source)} instead of {tuple(blueprint[name].shape)}"
+        for name, source in sources.items()
+        if source.name in files.shapes and files.shape(source) != tuple(blueprint[name].shape)
+    )
+    problems = [
+        f"{title}: {_listing(names)}"
+        for title, names in (("missing", missing), ("unexpected", unexpected), ("of another shape", misshapen))
+        if names
+    ]
+    if problems:
+        raise CheckpointError(
+            f"{files.path.name} does not hold the tensors of a Sapiens2 checkpoint. {'; '.join(problems)}."
+        )
+
+
+def _listing(names: list[str], most: int = 20) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _original_state(model: Sapiens2PreTrainedModel) -> dict[str, Tensor]:
+    """The weights under the authors' names, stacked halves joined."""
+    task: Task = TASKS[task_of(model)]
+    head = model.config.head_config
+    layout = ORIGINAL if model.config.use_gated_mlp else TRANSFORMERS  # the authors have no ungated MLP
+    parts: dict[str, list[Tensor]] = {}
+    for name, tensor in sorted(model.state_dict().items(), key=lambda item: "up_proj" in item[0]):
+        source = source_of(name, layout, task, bool(head and head.use_pixel_shuffle))
+        parts.setdefault(source.name, []).append(tensor.detach().cpu())
+    return {
+        name: (torch.cat(tensors) if len(tensors) > 1 else tensors[0]).contiguous() for name, tensors in parts.items()
+    }
+
+
+def save_file(model: Sapiens2PreTrainedModel, path: str | Path) -> None:
+    """Writes one .safetensors file in the authors' layout; nothing is left half-written."""
+    metadata = {"format": "pt", IMAGE_SIZE_KEY: json.dumps(list(model.config.image_height_width))}
+    with replacing(Path(path)) as temporary:
+        save_safetensors(_original_state(model), temporary, metadata=metadata)
+
+
+def save_folder(model: Sapiens2PreTrainedModel, folder: str | Path) -> None:
+    """Writes ``model.safetensors`` in the authors' layout and ``config.json``; transformers opens the folder too."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(model, folder / "model.safetensors")
+    dtype = str(model.dtype).removeprefix("torch.")
+    config = model.config.to_dict() | {"architectures": [type(model).__name__], "dtype": dtype}
+    with replacing(folder / "config.json") as temporary:
+        temporary.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,320 @@
+"""From frames to results: a checkpoint, its processor, a device and a precision, streaming batch by batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .checkpoint import load
+from .estimators import task_of
+from .image_processor import Sapiens2ImageProcessor
+from .precision import choose_dtype, default_device
+from .pretrained import Sapiens2PreTrainedModel
+from .results import FrameFeatures, FrameMatte, FramePointmap, FramePose, PersonPose
+from .tasks import TASKS
+
+Box = tuple[float, float, float, float]
+Size = tuple[int, int]
+FrameResult = FramePose | FramePointmap | FrameMatte | FrameFeatures | Tensor
+
+
+def _nothing(*_: Any) -> None:
+    """For callbacks that nobody gave."""
+
+
+class Estimator:
+    """Runs one checkpoint over frames.
+
+    Attributes:
+        model: the network; whoever made the Estimator puts it on ``device``.
+        processor: made for the network's native input and its task's way in.
+        device: where frames are sent.
+        dtype: type computed in; results are decoded in float32.
+        task: the row of :data:`~sapiens2_core.tasks.TASKS`.
+    """
+
+    def __init__(
+        self,
+        model: Sapiens2PreTrainedModel,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self.model = model
+        self.device = torch.device(device) if device is not None else model.device
+        self.dtype = dtype or model.dtype
+        self.task = TASKS[task_of(model)]
+        height, width = model.config.image_height_width
+        self.processor = Sapiens2ImageProcessor(
+            size={"height": height, "width": width}, do_pad=self.task.letterbox, do_rescale=False
+        )
+
+    @classmethod
+    def from_checkpoint(
+        cls, path: str | Path, precision: str = "auto", device: torch.device | str | None = None
+    ) -> Estimator:
+        """Loads a checkpoint.
+
+        Args:
+            path: a .safetensors file or a folder.
+            precision: "auto", "bf16", "fp16" or "fp32" (see :func:`~sapiens2_core.precision.choose_dtype`).
+            device: where to run; None takes the best there is.
+
+        Raises:
+            CheckpointError: the file can't be used; the message says why.
+        """
+        device = torch.device(device) if device is not None else default_device()
+        return cls(load(path, dtype=choose_dtype(device, precision), device=device))
+
+    def require(self, task: str) -> None:
+        """Raises ValueError unless this is a checkpoint for ``task``."""
+        if self.task.name != task:
+            wanted = TASKS[task]
+            raise ValueError(
+                f"This checkpoint {self.task.does}; connect one that {wanted.does} "
+                f"(its name has “{wanted.name}” in it)."
+            )
+
+    def predict(
+        self,
+        frames: Iterable[Tensor],
+        boxes: Iterable[Sequence[Box]] | None = None,
+        *,
+        batch_size: int = 1,
+        flip_test: bool = False,
+        on_progress: Callable[[int], None] = _nothing,
+        check_cancelled: Callable[[], None] = _nothing,
+    ) -> Iterator[list[FrameResult]]:
+        """Takes frames one by one, works on them in batches, and yields each batch's results in frame order.
+
+        A batch is brought home and released before the next begins, so memory does not grow with the clip.
+
+        Args:
+            frames: (C, H, W) tensors, C 1, 3 or 4 (alpha is dropped), float 0..1 or uint8; sizes may differ.
+            boxes: for pose only: per frame the people as (x, y, width, height) in pixels; an empty list is nobody.
+                None looks for one person in the whole frame, as the authors do.
+            batch_size: how many frames (pose: crops of people, over all frames) go through at once.
+            flip_test: for pose: average with the mirrored image's heatmaps; twice the time.
+            on_progress: called after each batch with the number of frames done.
+            check_cancelled: called before each batch; raise from it to stop.
+
+        Yields:
+            Per frame, by task: pose FramePose; seg (H, W) uint8 labels; normal (3, H, W) unit normals; pointmap
+            FramePointmap; matting FrameMatte; albedo (3, H, W) 0..1; pretrain FrameFeatures. On the CPU.
+
+        Raises:
+            ValueError: a frame or box that can't be used; the message names it.
+            RuntimeError: the network's result isn't finite.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; it must be at least 1.")
+        if self.task.name == "pose":
+            batches = self._pose_batches(frames, boxes, batch_size, flip_test, check_cancelled)
+        elif boxes is not None:
+            raise ValueError(f"Boxes are for pose; this checkpoint {self.task.does} over whole frames.")
+        else:
+            batches = self._dense_batches(frames, batch_size, check_cancelled)
+        done = 0
+        for results in batches:
+            done += len(results)
+            on_progress(done)
+            yield results
+
+    def _dense_batches(
+        self, frames: Iterable[Tensor], batch_size: int, check_cancelled: Callable[[], None]
+    ) -> Iterator[list[FrameResult]]:
+        numbered = enumerate(frames)
+        while batch := list(itertools.islice(numbered, batch_size)):
+            check_cancelled()
+            yield self._dense_batch(batch)
+
+    @torch.no_grad()
+    def _dense_batch(self, numbered: list[tuple[int, Tensor]]) -> list[FrameResult]:
+        batch = [self._on_device(frame, number) for number, frame in numbered]
+        sizes = [tuple(frame.shape[-2:]) for frame in batch]
+        pixel_values = self.processor.preprocess(batch, return_tensors="pt")["pixel_values"]
+        del batch  # frames can be larger than everything else here
+        outputs = self._forward(pixel_values)
+        return getattr(self, f"_decode_{self.task.name}")(outputs, sizes)
+
+    def _on_device(self, frame: Tensor, number: int) -> Tensor:
+        """A frame as (3, H, W) float 0..1 on the device, checked."""
+        if frame.ndim != 3 or frame.shape[0] not in (1, 3, 4) or 0 in frame.shape:
+            raise ValueError(f"Frame {number} has shape {tuple(frame.shape)} instead of (1, 3 or 4, height, width).")
+        frame = frame[:3].to(self.device)
+        frame = frame.float() if frame.is_floating_point() else frame.float() / 255
+        if not torch.isfinite(frame).all():
+            raise ValueError(
+                f"Frame {number} holds pixels that are not numbers (NaN or infinity). "
+                "Check the node or program that made it."
+            )
+        return frame.expand(3, -1, -1)
+
+    def _forward(self, pixel_values: Tensor, **more: Any) -> Any:
+        """The network's outputs in float32; checks that they are finite."""
+        outputs = self.model(pixel_values.to(self.dtype), **more)
+        tensors = {f.name: getattr(outputs, f.name) for f in dataclasses.fields(outputs)}
+        tensors = {name: value.float() for name, value in tensors.items() if isinstance(value, Tensor)}
+        if not all(torch.isfinite(value).all() for value in tensors.values()):
+            advice = (
+                "The checkpoint may be damaged: download it again."
+                if self.dtype == torch.float32
+                else "Load the checkpoint with precision fp32."
+            )
+            raise RuntimeError(f"The network's result is not finite (NaN or infinity). {advice}")
+        return dataclasses.replace(outputs, **tensors)
+
+    # One decoder per task, named after it: the network's outputs and the frames' (height, width) to results.
+
+    def _decode_seg(self, outputs: Any, sizes: list[Size]) -> list[Tensor]:
+        maps = self.processor.post_process_semantic_segmentation(outputs, target_sizes=sizes)
+        return [labels.to(torch.uint8).cpu() for labels in maps]
+
+    def _decode_normal(self, outputs: Any, sizes: list[Size]) -> list[Tensor]:
+        maps = self.processor.post_process_normal_estimation(outputs, source_sizes=sizes)
+        # The processor resizes unit vectors, which shortens them between pixels that face different ways.
+        return [F.normalize(found["normals"], dim=0).cpu() for found in maps]
+
+    def _decode_albedo(self, outputs: Any, sizes: list[Size]) -> list[Tensor]:
+        maps = self.processor.post_process_albedo_estimation(outputs, source_sizes=sizes)
+        return [found["albedo"].cpu() for found in maps]
+
+    def _decode_matting(self, outputs: Any, sizes: list[Size]) -> list[FrameMatte]:
+        mattes = self.processor.post_process_image_matting(outputs, target_sizes=sizes)
+        return [FrameMatte(alpha=found["alpha"].cpu(), foreground=found["foreground"].cpu()) for found in mattes]
+
+    def _decode_pointmap(self, outputs: Any, sizes: list[Size]) -> list[FramePointmap]:
+        maps = self.processor.post_process_pointmap_estimation(outputs, source_sizes=sizes)
+        scales = [1.0] * len(sizes) if outputs.scales is None else outputs.scales[:, 0].tolist()
+        return [
+            FramePointmap(points=found["pointmap"].cpu(), scale=scale, focal_length=self._focal_length(scale, size))
+            for found, scale, size in zip(maps, scales, sizes, strict=True)
+        ]
+
+    def _focal_length(self, scale: float, size: Size) -> float:
+        """In pixels of a frame of (height, width) ``size``.
+
+        The network's canonical focal length is the width of its native input (authors: 768 px of 768), and its scale
+        is the canonical over the actual focal length in the letterboxed input.
+        """
+        height, width = self.model.config.image_height_width
+        resize_ratio = min(height / size[0], width / size[1])
+        return width / scale / resize_ratio
+
+    def _decode_pretrain(self, outputs: Any, sizes: list[Size]) -> list[FrameFeatures]:
+        height, width = self.model.config.image_height_width
+        rows, columns = (
+            side // multiple for side, multiple in zip((height, width), self.model.config.input_multiple, strict=True)
+        )
+        patches = outputs.last_hidden_state[:, 1 + self.model.config.num_register_tokens :]
+        maps = patches.transpose(1, 2).unflatten(2, (rows, columns))
+        return [FrameFeatures(cls.cpu(), found.cpu()) for cls, found in zip(outputs.pooler_output, maps, strict=True)]
+
+    # Pose: crops of people instead of frames.
+
+    def _pose_batches(
+        self,
+        frames: Iterable[Tensor],
+        boxes: Iterable[Sequence[Box]] | None,
+        batch_size: int,
+        flip_test: bool,
+        check_cancelled: Callable[[], None],
+    ) -> Iterator[list[FramePose]]:
+        """Crops of consecutive frames share batches; a frame is yielded once all its people are done."""
+        waiting: deque[_WaitingFrame] = deque()
+        crops: list[tuple[_WaitingFrame, Box, Tensor]] = []
+        for number, (frame, frame_boxes) in enumerate(_with_boxes(frames, boxes)):
+            waiting.append(_WaitingFrame(tuple(frame.shape[-2:]), _boxes_of(frame, frame_boxes, number)))
+            crops += self._crops(frame, waiting[-1], number)
+            while len(crops) >= batch_size:
+                check_cancelled()
+                self._pose_batch(crops[:batch_size], flip_test)
+                del crops[:batch_size]
+            if finished := _take_finished(waiting):
+                yield finished
+        if crops:
+            check_cancelled()
+            self._pose_batch(crops, flip_test)
+        if finished := _take_finished(waiting):
+            yield finished
+
+    @torch.no_grad()
+    def _crops(self, frame: Tensor, waiting: _WaitingFrame, number: int) -> list[tuple[_WaitingFrame, Box, Tensor]]:
+        frame = self._on_device(frame, number)
+        if not waiting.boxes:
+            return []
+        pixel_values = self.processor.preprocess(frame, boxes=[waiting.boxes], return_tensors="pt")["pixel_values"]
+        return [(waiting, box, crop) for box, crop in zip(waiting.boxes, pixel_values, strict=True)]
+
+    @torch.no_grad()
+    def _pose_batch(self, crops: list[tuple[_WaitingFrame, Box, Tensor]], flip_test: bool) -> None:
+        pixel_values = torch.stack([crop for _, _, crop in crops])
+        outputs = self._forward(pixel_values)
+        flipped = None
+        if flip_test:
+            pairs = torch.tensor(self.model.config.flip_pairs, device=self.device)
+            flipped = self._forward(pixel_values.flip(-1), flip_pairs=pairs)
+        boxes = [[box for _, box, _ in crops]]
+        people = self.processor.post_process_pose_estimation(outputs, boxes=boxes, outputs_flipped=flipped)[0]
+        for (waiting, box, _), found in zip(crops, people, strict=True):
+            waiting.people.append(PersonPose(found["keypoints"].cpu(), found["scores"].cpu(), box))
+
+
+@dataclasses.dataclass
+class _WaitingFrame:
+    """A frame whose people are not all done."""
+
+    size: Size
+    boxes: list[Box]
+    people: list[PersonPose] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_finished(self) -> bool:
+        return len(self.people) == len(self.boxes)
+
+
+def _take_finished(waiting: deque[_WaitingFrame]) -> list[FramePose]:
+    """Removes the finished frames at the front: frames are given in order."""
+    finished = []
+    while waiting and waiting[0].is_finished:
+        frame = waiting.popleft()
+        finished.append(FramePose(tuple(frame.people), *frame.size))
+    return finished
+
+
+def _with_boxes(
+    frames: Iterable[Tensor], boxes: Iterable[Sequence[Box]] | None
+) -> Iterator[tuple[Tensor, Sequence[Box] | None]]:
+    if boxes is None:
+        yield from ((frame, None) for frame in frames)
+        return
+    missing = object()
+    for number, (frame, frame_boxes) in enumerate(itertools.zip_longest(frames, boxes, fillvalue=missing)):
+        if frame is missing or frame_boxes is missing:
+            less, more = ("frames", "boxes") if frame is missing else ("boxes", "frames")
+            raise ValueError(f"There are {less} for {number} frames only, but more {more}.")
+        yield frame, frame_boxes
+
+
+def _boxes_of(frame: Tensor, boxes: Sequence[Box] | None, number: int) -> list[Box]:
+    """The frame's boxes, checked; the whole frame as one person where none were given."""
+    height, width = frame.shape[-2:]
+    if boxes is None:
+        # As the authors' demo does: the box reaches from the centre of the first pixel to that of the last.
+        return [(0.0, 0.0, float(max(width - 1, 1)), float(max(height - 1, 1)))]
+    for x, y, box_width, box_height in boxes:
+        if not (box_width > 0 and box_height > 0):
+            raise ValueError(f"A box of frame {number} has no area: {box_width:g} × {box_height:g} pixels.")
+        if x >= width or y >= height or x + box_width <= 0 or y + box_height <= 0:
+            raise ValueError(
+                f"A box of frame {number}, x {x:g} y {y:g} width {box_width:g} height {box_height:g}, lies outside "
+                f"of the frame of {width} × {height} pixels."
+            )
+    return [tuple(float(value) for value in box) for box in boxes]
