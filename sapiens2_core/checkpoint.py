@@ -53,10 +53,11 @@ def inspect(path: str | Path) -> CheckpointInfo:
         CheckpointError: it isn't a Sapiens2 checkpoint, or is broken.
     """
     with CheckpointFiles(path) as files:
-        return _describe(files)
+        return describe(files)
 
 
-def _describe(files: CheckpointFiles) -> CheckpointInfo:
+def describe(files: CheckpointFiles) -> CheckpointInfo:
+    """The same for files that are open."""
     found = recognise(files)
     return CheckpointInfo(
         path=files.path,
@@ -93,16 +94,13 @@ def load(
         CheckpointError: not a Sapiens2 checkpoint, broken, of another task, or with missing or unexpected tensors.
     """
     with CheckpointFiles(path) as files:
-        info = _describe(files)
+        info = describe(files)
         cls = _class_for(info, expected)
-        with torch.device("meta"):
-            model = cls(info.config, operations)
-            # A host's layers may have no weights before they are loaded, so names and shapes come from torch.nn's.
-            blueprint = cls(info.config).state_dict()
-        sources = _sources(blueprint, info, cls)
-        _check_strictly(files, sources, blueprint, bare=cls in (Sapiens2Model, Sapiens2Backbone))
+        sources = match_tensors(files, info, cls)
         dtype = dtype or info.dtype
         weights = {name: files.read(source, dtype, device) for name, source in sources.items()}
+    with torch.device("meta"):
+        model = cls(info.config, operations)
     model.load_state_dict(weights, strict=True, assign=True)
     return model.eval()
 
@@ -117,41 +115,44 @@ def _class_for(info: CheckpointInfo, expected: type[Sapiens2PreTrainedModel] | N
     )
 
 
-def _sources(blueprint: dict[str, Tensor], info: CheckpointInfo, cls: type) -> dict[str, Source]:
-    """Where each of the network's parameters lies in the file."""
+def match_tensors(
+    files: CheckpointFiles, info: CheckpointInfo, cls: type[Sapiens2PreTrainedModel]
+) -> dict[str, Source]:
+    """Where each parameter of a network of class ``cls`` lies in the file.
+
+    Raises:
+        CheckpointError: tensors are missing, unexpected or of another shape; the message lists them.
+    """
+    # Names and shapes are those of torch.nn's layers: a host's may have no weights before they are loaded.
+    with torch.device("meta"):
+        blueprint = cls(info.config).state_dict()
     task = TASKS[info.task]
     head = info.config.head_config
     shuffle = bool(head and head.use_pixel_shuffle)
+    bare = cls in (Sapiens2Model, Sapiens2Backbone)
     # In a task's file, the bare network is a part whose names have a prefix.
-    part = "model." if task.predictor is not None and cls in (Sapiens2Model, Sapiens2Backbone) else ""
-    return {name: source_of(part + name, info.layout, task, shuffle) for name in blueprint}
+    part = "model." if bare and task.predictor is not None else ""
+    sources = {name: source_of(part + name, info.layout, task, shuffle) for name in blueprint}
 
-
-def _check_strictly(
-    files: CheckpointFiles, sources: dict[str, Source], blueprint: dict[str, Tensor], bare: bool
-) -> None:
-    """Raises CheckpointError, listing them, for tensors that are missing, unexpected or of another shape."""
     wanted = {source.name for source in sources.values()}
-    missing = sorted(wanted - files.shapes.keys())
-    unexpected = sorted(
+    heads = ("decode_head.", "scale_head.")
+    unexpected = {
         name
         for name in files.shapes.keys() - wanted
-        if not IGNORED.search(name) and not (bare and name.startswith(("decode_head.", "scale_head.")))
-    )
-    misshapen = sorted(
+        if not IGNORED.search(name) and not (bare and name.startswith(heads))
+    }
+    misshapen = {
         f"{source.name} {files.shape(source)} instead of {tuple(blueprint[name].shape)}"
         for name, source in sources.items()
         if source.name in files.shapes and files.shape(source) != tuple(blueprint[name].shape)
-    )
-    problems = [
-        f"{title}: {_listing(names)}"
-        for title, names in (("missing", missing), ("unexpected", unexpected), ("of another shape", misshapen))
-        if names
-    ]
+    }
+    titles = {"missing": wanted - files.shapes.keys(), "unexpected": unexpected, "of another shape": misshapen}
+    problems = [f"{title}: {_listing(sorted(names))}" for title, names in titles.items() if names]
     if problems:
         raise CheckpointError(
             f"{files.path.name} does not hold the tensors of a Sapiens2 checkpoint. {'; '.join(problems)}."
         )
+    return sources
 
 
 def _listing(names: list[str], most: int = 20) -> str:
@@ -159,7 +160,7 @@ def _listing(names: list[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _original_state(model: Sapiens2PreTrainedModel) -> dict[str, Tensor]:
+def original_state(model: Sapiens2PreTrainedModel) -> dict[str, Tensor]:
     """The weights under the authors' names, stacked halves joined."""
     task: Task = TASKS[task_of(model)]
     head = model.config.head_config
@@ -167,17 +168,16 @@ def _original_state(model: Sapiens2PreTrainedModel) -> dict[str, Tensor]:
     parts: dict[str, list[Tensor]] = {}
     for name, tensor in sorted(model.state_dict().items(), key=lambda item: "up_proj" in item[0]):
         source = source_of(name, layout, task, bool(head and head.use_pixel_shuffle))
-        parts.setdefault(source.name, []).append(tensor.detach().cpu())
-    return {
-        name: (torch.cat(tensors) if len(tensors) > 1 else tensors[0]).contiguous() for name, tensors in parts.items()
-    }
+        parts.setdefault(source.name, []).append(tensor)
+    return {name: torch.cat(tensors) if len(tensors) > 1 else tensors[0] for name, tensors in parts.items()}
 
 
 def save_file(model: Sapiens2PreTrainedModel, path: str | Path) -> None:
     """Writes one .safetensors file in the authors' layout; nothing is left half-written."""
     metadata = {"format": "pt", IMAGE_SIZE_KEY: json.dumps(list(model.config.image_height_width))}
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in original_state(model).items()}
     with replacing(Path(path)) as temporary:
-        save_safetensors(_original_state(model), temporary, metadata=metadata)
+        save_safetensors(tensors, temporary, metadata=metadata)
 
 
 def save_folder(model: Sapiens2PreTrainedModel, folder: str | Path) -> None:

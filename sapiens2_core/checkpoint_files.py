@@ -128,7 +128,7 @@ class CheckpointFiles:
                 f"{file.name} is not a readable .safetensors file ({error}). It may be cut off: download it again."
             ) from error
         self.metadata = self.metadata or (handle.metadata() or {})
-        for name in handle.keys():
+        for name in handle.keys():  # noqa: SIM118 (a safe_open handle is no dict and has no iterator)
             tensor = handle.get_slice(name)
             self.shapes[name] = tuple(tensor.get_shape())
             self.dtypes[name] = DTYPES.get(tensor.get_dtype(), torch.uint8)

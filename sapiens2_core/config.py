@@ -83,7 +83,8 @@ class Sapiens2Config:
         image_size: native input, one number or (height, width).
         num_key_value_heads_per_layer: filled from the next three when None: full attention in the first and last
             layers, grouped-query attention between them.
-        num_labels: channels of the decode head's last convolution.
+        id2label: name of each channel of the decode head's last convolution; LABEL_0, LABEL_1… when None.
+        num_labels: how many there are; follows from ``id2label`` where that is given.
         num_tokenizer_layers: transformer blocks of the 4K tokenizer; 0 builds none. Not in transformers.
         tokenizer_window_size: patch tokens per side of a tokenizer window. Not in transformers.
 
@@ -138,9 +139,10 @@ class Sapiens2Config:
     def __post_init__(self) -> None:
         if isinstance(self.head_config, dict):
             self.head_config = Sapiens2HeadConfig(**_known_fields(Sapiens2HeadConfig, self.head_config))
-        if self.id2label is not None:
-            self.id2label = {int(index): name for index, name in self.id2label.items()}  # JSON has no int keys
-            self.num_labels = len(self.id2label)
+        if self.id2label is None:
+            self.id2label = {index: f"LABEL_{index}" for index in range(self.num_labels)}
+        self.id2label = {int(index): name for index, name in self.id2label.items()}  # JSON has no int keys
+        self.num_labels = len(self.id2label)
         if self.num_key_value_heads_per_layer is None:
             last_full = self.num_hidden_layers - self.num_last_full_attention_layers
             self.num_key_value_heads_per_layer = [
@@ -208,7 +210,6 @@ class Sapiens2Config:
     def to_dict(self) -> dict[str, Any]:
         """What config.json holds: transformers reads it too, so fields it lacks are left out where unused."""
         values = dataclasses.asdict(self)
-        values["id2label"] = {str(i): self._label(i) for i in range(self.num_labels)}
         values.pop("num_labels")
         if not self.num_tokenizer_layers:
             values.pop("num_tokenizer_layers")
@@ -216,9 +217,6 @@ class Sapiens2Config:
         if values["head_config"] is not None and not values["head_config"]["use_rms_norm"]:
             values["head_config"].pop("use_rms_norm")
         return values
-
-    def _label(self, index: int) -> str:
-        return self.id2label[index] if self.id2label else f"LABEL_{index}"
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> Sapiens2Config:

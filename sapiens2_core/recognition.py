@@ -255,7 +255,7 @@ def recognise(files: CheckpointFiles) -> Recognition:
         told["out_indices"] = None
     if num_labels is not None:
         told["num_labels"] = num_labels
-        if stated["id2label"] is not None and len(stated["id2label"]) != num_labels:
+        if len(stated["id2label"]) != num_labels:
             told["id2label"] = None
     if task.name == "pose" and num_labels == len(KEYPOINT_NAMES) and stated["flip_pairs"] is None:
         told["flip_pairs"] = FLIP_PAIRS
