@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -309,7 +310,10 @@ def _boxes_of(frame: Tensor, boxes: Sequence[Box] | None, number: int) -> list[B
     if boxes is None:
         # As the authors' demo does: the box reaches from the centre of the first pixel to that of the last.
         return [(0.0, 0.0, float(max(width - 1, 1)), float(max(height - 1, 1)))]
-    for x, y, box_width, box_height in boxes:
+    for box in boxes:
+        x, y, box_width, box_height = box
+        if not all(math.isfinite(value) for value in box):
+            raise ValueError(f"A box of frame {number} holds a number that is not finite: {tuple(box)}.")
         if not (box_width > 0 and box_height > 0):
             raise ValueError(f"A box of frame {number} has no area: {box_width:g} × {box_height:g} pixels.")
         if x >= width or y >= height or x + box_width <= 0 or y + box_height <= 0:
