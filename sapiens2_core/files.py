@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+#: Depth in 16-bit PNG: millimetres, 0 = not measured. The largest value is what lies farther, 65.535 m and more.
+MILLIMETRES_PER_METRE = 1000
 
 
 @contextlib.contextmanager
@@ -21,3 +30,48 @@ def replacing(target: Path) -> Iterator[Path]:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_png(target: Path, picture: Tensor | np.ndarray) -> None:
+    """Writes an 8-bit PNG.
+
+    Args:
+        target: the file.
+        picture: (1, 3 or 4, H, W) float, 0..1: grey, RGB, RGB and straight alpha; or uint8 pixels (H, W) or (H, W, C).
+    """
+    if isinstance(picture, Tensor):
+        picture = (picture.clamp(0, 1) * 255).round().byte().movedim(0, -1).cpu().numpy()
+        picture = picture[:, :, 0] if picture.shape[-1] == 1 else picture
+    with replacing(target) as temporary:
+        Image.fromarray(np.ascontiguousarray(picture)).save(temporary)
+
+
+def write_depth_png(target: Path, depth: Tensor) -> None:
+    """Writes depth as a 16-bit grey PNG in millimetres.
+
+    Args:
+        target: the file.
+        depth: (H, W) metres. What is not finite or not in front of the camera becomes 0, what is farther than
+            65.535 m becomes 65535.
+    """
+    millimetres = (depth.double().nan_to_num(0, 0, 0) * MILLIMETRES_PER_METRE).round().clamp(0, 65535)
+    with replacing(target) as temporary:
+        Image.fromarray(millimetres.cpu().numpy().astype(np.uint16)).save(temporary)
+
+
+def write_npz(target: Path, **arrays: Tensor | np.ndarray | float) -> None:
+    """Writes named arrays for ``numpy.load``. Uncompressed: floats hardly shrink, and a large photo would take long."""
+    plain = {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in arrays.items()}
+    with replacing(target) as temporary:
+        np.savez(temporary, **plain)
+
+
+def write_json(target: Path, data: Any) -> None:
+    """Writes JSON.
+
+    Raises:
+        ValueError: a number in it is not finite, which JSON cannot hold.
+    """
+    text = json.dumps(data, allow_nan=False, ensure_ascii=False)
+    with replacing(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")

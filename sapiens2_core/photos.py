@@ -1,0 +1,84 @@
+"""Reading photos: finding them, knowing early which cannot be read, opening them upright."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+#: What counts as a photo in a folder. A file that is named itself is opened whatever its suffix.
+PHOTO_SUFFIXES = (
+    *(".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff"),
+    *(".gif", ".jp2", ".ppm", ".pgm", ".tga", ".avif", ".heic", ".heif"),
+)
+
+#: What Pillow raises for files that are no pictures, are cut off, or are damaged.
+_UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+
+
+def find_photos(path: Path) -> list[Path]:
+    """``path`` itself, or the photos of a folder in order of their names; hidden files are left out.
+
+    Raises:
+        FileNotFoundError: there is nothing at ``path``, or no photo in the folder.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"There is no photo or folder {path}.")
+    if not path.is_dir():
+        return [path]
+    photos = [file for file in sorted(path.iterdir()) if file.suffix.lower() in PHOTO_SUFFIXES]
+    photos = [file for file in photos if not file.name.startswith(".")]
+    if not photos:
+        raise FileNotFoundError(f"The folder {path} has no photos in it (looked for {', '.join(PHOTO_SUFFIXES)}).")
+    return photos
+
+
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} can't be read as a photo ({error}). Convert it, or take it out.")
+
+
+def check_photos(photos: Iterable[Path]) -> None:
+    """Decodes every photo, JPEGs at an eighth of their size, which is quick.
+
+    Raises:
+        ValueError: a photo can't be read; the message names it.
+    """
+    for path in photos:
+        try:
+            with Image.open(path) as image:
+                image.draft("RGB", (max(image.width // 8, 1), max(image.height // 8, 1)))
+                image.load()
+        except _UNREADABLE as error:
+            raise _unreadable(path, error) from error
+
+
+def _rgb(image: Image.Image) -> np.ndarray:
+    """8-bit RGB pixels (H, W, 3); alpha is dropped."""
+    if image.mode.startswith("I"):  # 16-bit grey, which Pillow would clamp to 255
+        grey = (np.asarray(image).astype(np.float32) / 257).round().clip(0, 255).astype(np.uint8)
+        return np.repeat(grey[:, :, None], 3, axis=2)
+    return np.array(image.convert("RGB"))
+
+
+def open_photo(path: Path) -> Tensor:
+    """A photo as (3, H, W) uint8, turned upright as its EXIF orientation says.
+
+    Raises:
+        ValueError: it can't be read; the message names it.
+    """
+    try:
+        with Image.open(path) as image:
+            pixels = _rgb(ImageOps.exif_transpose(image))
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from error
+    return torch.from_numpy(pixels).movedim(-1, 0)
+
+
+def result_names(photos: Sequence[Path]) -> list[str]:
+    """A name for each photo's results: its stem, or its whole name where two photos share a stem."""
+    stems = [photo.stem for photo in photos]
+    return [photo.name if stems.count(photo.stem) > 1 else photo.stem for photo in photos]

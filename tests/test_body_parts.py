@@ -1,0 +1,27 @@
+import torch
+
+from sapiens2_core.body_parts import BODY_PARTS, PALETTE
+
+
+def test_ids_are_the_places_in_the_table():
+    assert [part.id for part in BODY_PARTS] == list(range(29))
+    assert len({part.name for part in BODY_PARTS}) == 29
+
+
+def test_palette_holds_every_colour_once():
+    assert PALETTE.shape == (29, 3)
+    assert PALETTE.dtype == torch.uint8
+    assert len({tuple(row) for row in PALETTE.tolist()}) == 29
+
+
+def test_known_rows_of_the_authors_table():
+    known = {0: ("Background", (50, 50, 50)), 4: ("Hair", (255, 0, 109)), 28: ("Tongue", (82, 21, 114))}
+    for index, (name, color) in known.items():
+        assert (BODY_PARTS[index].name, BODY_PARTS[index].color) == (name, color)
+
+
+def test_every_left_part_has_a_right_one():
+    names = {part.name for part in BODY_PARTS}
+    left = [name for name in names if name.startswith("Left_")]
+    assert len(left) == 8
+    assert all(name.replace("Left_", "Right_") in names for name in left)

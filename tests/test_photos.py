@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from sapiens2_core.photos import check_photos, find_photos, open_photo, result_names
+
+
+def save(path, mode="RGB", size=(6, 4), **more):
+    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], len(mode)), dtype=np.uint8)
+    image = Image.fromarray(pixels.squeeze(-1) if len(mode) == 1 else pixels)
+    image.save(path, **more)
+    return pixels
+
+
+def test_folder_gives_its_photos_in_order_of_name(tmp_path):
+    for name in ("b.PNG", "a.jpg", ".hidden.jpg", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder").mkdir()
+    assert [path.name for path in find_photos(tmp_path)] == ["a.jpg", "b.PNG"]
+
+
+def test_missing_photo_and_empty_folder_are_errors_that_name_them(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"gone\.jpg"):
+        find_photos(tmp_path / "gone.jpg")
+    with pytest.raises(FileNotFoundError, match="no photos"):
+        find_photos(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L"])
+def test_photo_is_rgb_and_alpha_is_dropped(tmp_path, mode):
+    pixels = save(tmp_path / "a.png", mode)
+    photo = open_photo(tmp_path / "a.png")
+    assert photo.shape == (3, 4, 6)
+    assert photo.dtype == torch.uint8
+    expected = np.broadcast_to(pixels[..., : 3 if len(mode) > 1 else 1], (4, 6, 3))
+    assert np.array_equal(photo.movedim(0, -1).numpy(), expected)
+
+
+def test_16_bit_grey_keeps_its_range(tmp_path):
+    Image.fromarray(np.array([[0, 257, 65535]], dtype=np.uint16)).save(tmp_path / "a.png")
+    assert open_photo(tmp_path / "a.png")[2].tolist() == [[0, 1, 255]]
+
+
+def test_exif_orientation_turns_the_photo_upright(tmp_path):
+    pixels = np.zeros((4, 6, 3), dtype=np.uint8)
+    pixels[0, 0] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: rotate by 90° clockwise to see it upright
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
+    photo = open_photo(tmp_path / "a.png")
+    assert photo.shape == (3, 6, 4)
+    assert photo[0, 0, 3] == 255
+
+
+@pytest.mark.parametrize("damage", ["cut JPEG", "cut PNG", "text", "empty"])
+def test_unreadable_photo_is_found_before_work_and_named(tmp_path, damage):
+    path = tmp_path / "bad.jpg"
+    if damage.startswith("cut"):
+        save(path, size=(300, 200), format=damage[4:])
+        path.write_bytes(path.read_bytes()[:3000])
+    else:
+        path.write_text("not a photo" if damage == "text" else "")
+    save(tmp_path / "good.png")
+    for read in (lambda: check_photos([tmp_path / "good.png", path]), lambda: open_photo(path)):
+        with pytest.raises(ValueError, match=r"bad\.jpg can't be read as a photo"):
+            read()
+
+
+def test_result_names_tell_photos_of_one_stem_apart():
+    assert result_names([Path("x/a.jpg"), Path("x/a.png"), Path("x/b.png")]) == ["a.jpg", "a.png", "b"]
