@@ -1,0 +1,177 @@
+"""One frame through each task's network: this package against transformers, on the same weights and pixels.
+
+Each side runs in a process of its own; the two take turns, so that a machine whose speed drifts treats both alike.
+Printed per task: median seconds, their ratio, peak memory while running and the part of it above the loaded weights.
+
+    python benchmarks/forward.py                          # every task, 0.4b, 1024 × 768, fp32 and auto
+    python benchmarks/forward.py --tasks normal --runs 3
+    python benchmarks/forward.py --size 0.1b --tasks pretrain --input 512x384
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from sapiens2_core.config import official_config  # noqa: E402
+from sapiens2_core.estimators import build  # noqa: E402
+from sapiens2_core.precision import PRECISIONS, choose_dtype  # noqa: E402
+from sapiens2_core.tasks import TASKS  # noqa: E402
+
+#: transformers has no albedo head.
+COMPARED = [name for name in TASKS if name != "albedo"]
+
+
+def memory(field: str) -> float:
+    """MB of "VmRSS" (now) or "VmHWM" (peak); the peak alone where there is no /proc."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(field))
+
+
+def reset_peak() -> None:
+    """Forgets what loading took (Linux; elsewhere loading counts)."""
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        clear.write_text("5")
+
+
+def serve(side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[int, int]) -> None:
+    """Loads one side's network, then runs it once for every line on standard input and says how long it took."""
+    if side == "ours":
+        from sapiens2_core.checkpoint import load
+
+        model = load(folder, dtype=dtype)
+    else:
+        import transformers
+
+        model = getattr(transformers, TASKS[task].estimator).from_pretrained(folder, dtype=dtype).eval()
+    pixel_values = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0)).to(dtype)
+    reset_peak()
+    loaded = memory("VmRSS")
+    print(json.dumps({"ready": True}), flush=True)
+    for _ in sys.stdin:
+        started = time.perf_counter()
+        with torch.inference_mode():
+            model(pixel_values)
+        seconds = time.perf_counter() - started
+        print(json.dumps({"seconds": seconds, "peak": memory("VmHWM"), "loaded": loaded}), flush=True)
+
+
+class Side:
+    """A child process that runs one side."""
+
+    def __init__(self, side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[int, int]) -> None:
+        name = next(name for name, value in PRECISIONS.items() if value is dtype)
+        command = [sys.executable, __file__, "--serve", side, "--folder", str(folder), "--tasks", task]
+        command += ["--precision", name, "--input", f"{size[0]}x{size[1]}"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.runs: list[dict[str, float]] = []
+        self._answer()
+
+    def _answer(self) -> dict[str, float]:
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("A benchmarked process ended early; its error stands above.")
+        return json.loads(line)
+
+    def run(self) -> None:
+        """One more frame."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.runs.append(self._answer())
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.stdin.close()
+        self.process.wait()
+
+    @property
+    def seconds(self) -> float:
+        """Median over the runs."""
+        return statistics.median(run["seconds"] for run in self.runs)
+
+    @property
+    def peak(self) -> float:
+        """MB at the most."""
+        return max(run["peak"] for run in self.runs)
+
+    @property
+    def extra(self) -> float:
+        """MB at the most, less what the loaded process had."""
+        return self.peak - self.runs[0]["loaded"]
+
+
+def compare(folder: Path, task: str, ours: torch.dtype, theirs: torch.dtype, size: tuple[int, int], runs: int) -> None:
+    """Prints one row."""
+    sides = [Side("ours", folder, task, ours, size), Side("transformers", folder, task, theirs, size)]
+    for _ in range(runs):
+        for side in sides:
+            side.run()
+    a, b = sides
+    for side in sides:
+        side.close()
+    types = " / ".join(str(dtype).removeprefix("torch.") for dtype in (ours, theirs))
+    print(
+        f"{task:9} {types:19} {a.seconds:8.2f} {b.seconds:12.2f} {a.seconds / b.seconds:6.2f} "
+        f"{a.peak:9.0f} {b.peak:12.0f} {a.extra:9.0f} {b.extra:12.0f} {a.extra / b.extra:6.2f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", default=COMPARED, choices=COMPARED)
+    parser.add_argument("--size", default="0.4b")
+    parser.add_argument("--input", default="1024x768", help="height x width")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--modes", nargs="+", default=["fp32", "auto", "auto-bf16"], help="see the printed legend")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--precision", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    size = tuple(int(side) for side in options.input.split("x"))
+    if options.serve:
+        serve(options.serve, options.folder, options.tasks[0], PRECISIONS[options.precision], size)
+        return
+
+    auto = choose_dtype(torch.device("cpu"))
+    modes = {
+        "fp32": (torch.float32, torch.float32),
+        "auto": (auto, torch.float32),
+        "auto-bf16": (auto, torch.bfloat16),
+    }
+    print(f"{options.size}, one frame of {options.input}, median of {options.runs}, {torch.get_num_threads()} threads")
+    print("types are ours / transformers'; seconds, then MB at the peak, then MB above the loaded weights")
+    print(
+        f"{'task':9} {'types':19} {'ours':>8} {'transformers':>12} {'ratio':>6} "
+        f"{'ours':>9} {'transformers':>12} {'ours':>9} {'transformers':>12} {'ratio':>6}"
+    )
+    for task in options.tasks:
+        with tempfile.TemporaryDirectory() as folder:
+            config = official_config(options.size, task)
+            config.image_size = list(size)
+            torch.manual_seed(0)
+            build(config, task).save_pretrained(folder)
+            for mode in options.modes:
+                compare(Path(folder), task, *modes[mode], size, options.runs)
+
+
+if __name__ == "__main__":
+    main()
