@@ -44,7 +44,7 @@ def checkpoints(words: list[str]) -> list[Path]:
         path = Path(words[0]).resolve()
         return sorted(path.rglob("*.safetensors")) if path.is_dir() else [path]
     files = [ROOT / "output" / "random" / f"tiny_{task}.safetensors" for task in TASKS]
-    for task, file in zip(TASKS, files):
+    for task, file in zip(TASKS, files, strict=True):
         run("-m", "sapiens2_core", "make-random", "--task", task, "--size", "tiny", "--output", file)
     return files
 
