@@ -1,0 +1,33 @@
+"""The nodes: each unpacks its sockets, makes one call into sapiens2_core, and packs what comes back."""
+
+from comfy_api.latest import ComfyExtension, io
+
+from . import host
+from .albedo import Sapiens2EstimateAlbedo
+from .load import Sapiens2LoadModel
+from .matting import Sapiens2Matting
+from .normals import Sapiens2EstimateNormals
+from .pointmap import Sapiens2EstimatePointmap, Sapiens2PointmapToDepth
+from .pose import Sapiens2EstimatePose
+from .segment import Sapiens2SegmentBodyParts
+
+
+class Sapiens2Extension(ComfyExtension):
+    """What ComfyUI asks for the pack's nodes."""
+
+    async def on_load(self) -> None:
+        """Makes the model folders known before a node lists them."""
+        host.register_model_folders()
+
+    async def get_node_list(self) -> list[type[io.ComfyNode]]:
+        """Every node, in the order of the menu."""
+        return [
+            Sapiens2LoadModel,
+            Sapiens2EstimatePose,
+            Sapiens2SegmentBodyParts,
+            Sapiens2EstimateNormals,
+            Sapiens2EstimatePointmap,
+            Sapiens2PointmapToDepth,
+            Sapiens2Matting,
+            Sapiens2EstimateAlbedo,
+        ]

@@ -1,0 +1,274 @@
+"""ComfyUI's side of everything: model folders, memory, precision, progress, cancellation.
+
+The only file of the pack that imports comfy.* or folder_paths.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import comfy.model_management
+import comfy.model_patcher
+import comfy.ops
+import comfy.utils
+import folder_paths
+import torch
+from torch import Tensor, nn
+
+from ..sapiens2_core import checkpoint
+from ..sapiens2_core.hub import CATALOGUE, WEIGHTS_LICENSE_URL
+from ..sapiens2_core.inference import Estimator
+from ..sapiens2_core.precision import choose_dtype
+from .inputs import check_image
+from .sockets import LoadedEstimator
+
+logger = logging.getLogger("sapiens2")
+
+#: Kinds of model folders: ours, and one that people already keep Sapiens checkpoints in.
+MODEL_FOLDERS = ("sapiens2", "sapiens")
+_SUFFIX = ".safetensors"
+_CATALOGUE_BY_FILE = {official.filename: official.repo_id for official in CATALOGUE.values()}
+
+
+class Sapiens2(nn.Module):
+    """The network as ComfyUI keeps it: it writes its bookkeeping (``device``, loaded bytes…) on the module it owns."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.device = None
+
+
+def register_model_folders() -> None:
+    """Makes models/sapiens2 and models/sapiens known, beside what extra_model_paths.yaml says of them."""
+    for kind in MODEL_FOLDERS:
+        folder_paths.add_model_folder_path(kind, os.path.join(folder_paths.models_dir, kind))
+        folder_paths.folder_names_and_paths[kind][1].add(_SUFFIX)
+
+
+def _local_files() -> dict[str, Path]:
+    """Files and folders that may be checkpoints, by path relative to their models folder, with forward slashes.
+
+    A folder with a config.json is one checkpoint, named like the folder; the authors' files in it are their own.
+    """
+    found: dict[str, Path] = {}
+    for kind in MODEL_FOLDERS:
+        for name in folder_paths.get_filename_list(kind):
+            path = folder_paths.get_full_path(kind, name)
+            if path is None or not name.endswith(_SUFFIX):
+                continue
+            name, path = name.replace(os.sep, "/"), Path(path)
+            if "/" in name and path.name not in _CATALOGUE_BY_FILE and (path.parent / "config.json").is_file():
+                name, path = name.rpartition("/")[0], path.parent
+            found.setdefault(name, path)
+    return found
+
+
+_recognised: dict[tuple[str, int], str | None] = {}
+
+
+def _official_name(path: Path) -> str | None:
+    """Catalogue name that a checkpoint's tensors fit, None for all others, broken ones included."""
+    key = (str(path), path.stat().st_mtime_ns)
+    if key not in _recognised:
+        try:
+            info = checkpoint.inspect(path)
+        except checkpoint.CheckpointError as error:
+            logger.debug("%s is listed by its path: %s", path, error)
+            _recognised[key] = None
+        else:
+            name = f"facebook/sapiens2-{info.task}-{info.size}"
+            _recognised[key] = name if name in CATALOGUE else None
+    return _recognised[key]
+
+
+def local_checkpoints() -> dict[str, Path]:
+    """Checkpoints on this machine by their name in a graph.
+
+    Official ones under their catalogue name, told by file name, else by their tensors (a second one that fits the
+    same name is listed by its path); others by their path.
+    """
+    files = _local_files()
+    named: dict[str, Path] = {}
+    for path in files.values():
+        if path.name in _CATALOGUE_BY_FILE:
+            named.setdefault(_CATALOGUE_BY_FILE[path.name], path)
+    others: dict[str, Path] = {}
+    for relative, path in files.items():
+        if path in named.values():
+            continue
+        official = _official_name(path)
+        if official is not None and official not in named:
+            named[official] = path
+        else:
+            others[relative] = path
+    return {name: named[name] for name in CATALOGUE if name in named} | others
+
+
+def checkpoint_names() -> list[str]:
+    """Values of the checkpoint list: what is on this machine, then the rest of the catalogue.
+
+    The whole catalogue is there, so that a graph from somebody else opens with its value intact.
+    """
+    local = local_checkpoints()
+    return [*local, *(name for name in CATALOGUE if name not in local)]
+
+
+def find_checkpoint(name: str) -> Path:
+    """Path of the checkpoint that a graph names.
+
+    Raises:
+        ValueError: it isn't on this machine; the message says what to put where.
+    """
+    local = local_checkpoints()
+    # A path stays good after the file it names is listed under its catalogue name.
+    path = local.get(name) or _local_files().get(name)
+    if path is not None:
+        return path
+    folder = os.path.join(folder_paths.models_dir, MODEL_FOLDERS[0])
+    official = CATALOGUE.get(name)
+    if official is None:
+        raise ValueError(f'There is no checkpoint "{name}" in {folder}. Put the file there, or choose another.')
+    raise ValueError(
+        f"{name} is not on this machine. Put {official.filename} from https://huggingface.co/{official.repo_id} "
+        f"into {folder} (licence of the weights: {WEIGHTS_LICENSE_URL})."
+    )
+
+
+def checkpoint_fingerprint(name: str) -> str:
+    """Changes when the checkpoint that a graph names is replaced on disk."""
+    path = find_checkpoint(name)
+    files = sorted(path.glob("*")) if path.is_dir() else [path]
+    return str([(str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files])
+
+
+#: Loaded checkpoints that something still uses, so that two loaders of one file share its weights.
+_loaded: weakref.WeakValueDictionary[tuple[str, torch.dtype], LoadedEstimator] = weakref.WeakValueDictionary()
+
+
+def load_estimator(name: str, precision: str) -> LoadedEstimator:
+    """Loads a checkpoint, or returns the one loaded already.
+
+    Args:
+        name: a value of :func:`checkpoint_names`.
+        precision: "auto", "bf16", "fp16" or "fp32".
+
+    Raises:
+        ValueError: it isn't there, isn't a Sapiens2 checkpoint or is broken.
+    """
+    path = find_checkpoint(name)
+    device = comfy.model_management.get_torch_device()
+    dtype = choose_dtype(device, precision)
+    key = (checkpoint_fingerprint(name), dtype)
+    loaded = _loaded.get(key)
+    if loaded is None:
+        network = checkpoint.load(path, dtype=dtype, operations=comfy.ops.manual_cast)
+        patcher = comfy.model_patcher.CoreModelPatcher(
+            Sapiens2(network), load_device=device, offload_device=comfy.model_management.unet_offload_device()
+        )
+        loaded = LoadedEstimator(Estimator(network, device=device, dtype=dtype), patcher)
+        _loaded[key] = loaded
+    return loaded
+
+
+def describe(name: str, precision: str, loaded: LoadedEstimator) -> str:
+    """What a checkpoint is that was loaded by this name and precision, in a few lines for people."""
+    info = checkpoint.inspect(find_checkpoint(name))
+    height, width = info.config.image_height_width
+    dtype = str(loaded.estimator.dtype).removeprefix("torch.")
+    chosen = f"{dtype} (chosen for this device)" if precision == "auto" else dtype
+    return "\n".join(
+        (
+            f"checkpoint: {name}",
+            f"file: {info.path}",
+            f"task: {info.task} ({loaded.estimator.task.does})",
+            f"size: {info.size}, {info.num_parameters / 1e6:,.1f} M parameters, {info.num_bytes / 2**20:,.1f} MiB",
+            f"layout: {info.layout}, stored as {str(info.dtype).removeprefix('torch.')}",
+            f"native input: {width} × {height}",
+            f"computes in: {chosen} on {loaded.estimator.device}",
+        )
+    )
+
+
+def activation_bytes(estimator: Estimator, batch_size: int) -> int:
+    """About how much device memory a batch needs beside the weights.
+
+    The larger of what a transformer layer and what the decode head's widest map take: a layer holds queries, keys,
+    values, the MLP's two inner maps and a few copies of the tokens; a head block its input, its output, and the
+    normalised copy in the making.
+    """
+    config = estimator.model.config
+    height, width = config.image_height_width
+    tokens = height * width // (config.patch_height_width[0] * config.patch_height_width[1])
+    largest = tokens * (3 * config.intermediate_size + 6 * config.hidden_size)
+    if config.head_config is not None:
+        for level, channels in enumerate(config.head_config.upsample_out_channels, start=1):
+            largest = max(largest, 4 * tokens * 4**level * channels)
+    return batch_size * largest * estimator.dtype.itemsize
+
+
+def predict(
+    loaded: LoadedEstimator,
+    task: str,
+    image: Tensor,
+    *,
+    boxes: Sequence[Sequence[tuple[float, float, float, float]]] | None = None,
+    batch_size: int = 1,
+    **options: Any,
+) -> Iterator[Any]:
+    """Runs a checkpoint over an IMAGE batch, result by result, with ComfyUI's progress bar and cancel button.
+
+    Frames are views of ``image`` and go to the device batch by batch, so that a long clip never sits there whole.
+
+    Args:
+        loaded: the checkpoint.
+        task: what the node is for, such as "pose".
+        image: (B, H, W, 3 or 4) 0..1.
+        boxes: of each frame, for pose.
+        batch_size: frames or crops at once.
+        options: further arguments of ``Estimator.predict``.
+
+    Raises:
+        ValueError: a checkpoint of another task, an empty batch, pixels that aren't numbers. Before work starts.
+    """
+    loaded.estimator.require(task)
+    check_image(image)
+    return _predict(loaded, image, boxes, batch_size, options)
+
+
+def _predict(
+    loaded: LoadedEstimator, image: Tensor, boxes: Sequence[Any] | None, batch_size: int, options: dict[str, Any]
+) -> Iterator[Any]:
+    """The work of :func:`predict`: a generator would put off its checks."""
+    memory = activation_bytes(loaded.estimator, min(batch_size, len(image)))
+    comfy.model_management.load_models_gpu([loaded.patcher], memory_required=memory)
+    bar = comfy.utils.ProgressBar(len(image))  # takes the id of the node that runs
+    batches = loaded.estimator.predict(
+        (frame.movedim(-1, 0) for frame in image),
+        boxes,
+        batch_size=batch_size,
+        on_progress=bar.update_absolute,
+        check_cancelled=comfy.model_management.throw_exception_if_processing_interrupted,
+        **options,
+    )
+    for batch in batches:
+        yield from batch
+
+
+def empty_images(num_frames: int, height: int, width: int, channels: int = 3) -> Tensor:
+    """Room for (B, H, W, C) pictures where and as ComfyUI wants them between nodes."""
+    return torch.empty(
+        (num_frames, height, width, channels),
+        dtype=comfy.model_management.intermediate_dtype(),
+        device=comfy.model_management.intermediate_device(),
+    )
+
+
+def empty_masks(num_frames: int, height: int, width: int) -> Tensor:
+    """Room for (B, H, W) masks where and as ComfyUI wants them between nodes."""
+    return empty_images(num_frames, height, width, 1).squeeze(-1)

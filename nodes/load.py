@@ -1,0 +1,69 @@
+"""Load Sapiens2."""
+
+from __future__ import annotations
+
+from comfy_api.latest import io
+
+from ..sapiens2_core.precision import PRECISIONS
+from . import host
+from .sockets import EstimatorSocket
+
+
+class Sapiens2LoadModel(io.ComfyNode):
+    """A checkpoint from the models folder."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        """Inputs and outputs."""
+        return io.Schema(
+            node_id="Sapiens2LoadModel",
+            display_name="Load Sapiens2",
+            category="Sapiens2",
+            description="Loads a Sapiens2 checkpoint. What it does (pose, body parts, normals, pointmap, matting, "
+            "albedo) is told from the file.",
+            search_aliases=["sapiens", "load sapiens", "checkpoint", "openpose", "dwpose", "normal map", "depth"],
+            inputs=[
+                io.Combo.Input(
+                    "checkpoint",
+                    options=host.checkpoint_names(),
+                    tooltip="Which checkpoint: the task is in its name, and a larger size (0.4b, 0.8b, 1b, 5b) sees "
+                    "finer detail, is slower and needs more memory. Those on this machine come first; for another, "
+                    "put its .safetensors file into models/sapiens2 and press R. "
+                    "The weights have Meta's own licence: "
+                    "github.com/facebookresearch/sapiens2/blob/main/LICENSE.md",
+                ),
+                io.Combo.Input(
+                    "precision",
+                    options=["auto", *PRECISIONS],
+                    default="auto",
+                    tooltip="Numbers that the network computes in. auto: bf16 where the device is good at it, else "
+                    "fp16 on a GPU and fp32 on a CPU. bf16 and fp16 halve the memory and are faster on most GPUs; "
+                    "fp32 is the most exact, and the cure when a result isn't finite.",
+                ),
+            ],
+            outputs=[
+                EstimatorSocket.Output("estimator", tooltip="The checkpoint, for the node of its task."),
+                io.String.Output("info", tooltip="What the checkpoint is: task, size, file, precision, device."),
+            ],
+        )
+
+    @classmethod
+    def validate_inputs(cls, checkpoint: str | None) -> bool | str:
+        """Says what to put where when a checkpoint isn't on this machine; a linked value is checked when it runs."""
+        try:
+            if checkpoint is not None:
+                host.find_checkpoint(checkpoint)
+        except ValueError as error:
+            return str(error)
+        return True
+
+    @classmethod
+    def fingerprint_inputs(cls, checkpoint: str | None, precision: str) -> str:
+        """Loads again when the file was replaced; which file a linked value names isn't known yet."""
+        return "" if checkpoint is None else host.checkpoint_fingerprint(checkpoint)
+
+    @classmethod
+    def execute(cls, checkpoint: str, precision: str) -> io.NodeOutput:
+        """Loads, or finds it loaded."""
+        loaded = host.load_estimator(checkpoint, precision)
+        return io.NodeOutput(loaded, host.describe(checkpoint, precision, loaded))

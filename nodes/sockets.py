@@ -1,0 +1,86 @@
+"""The pack's own sockets, and the inputs that several nodes have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from comfy_api.latest import io
+
+from ..sapiens2_core.inference import Estimator
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedEstimator:
+    """A loaded checkpoint (socket SAPIENS2_ESTIMATOR).
+
+    Attributes:
+        estimator: network, processor, task and the precision it computes in; moves no weights.
+        patcher: ComfyUI's owner of the weights, which moves them to the device and back.
+    """
+
+    estimator: Estimator
+    patcher: Any
+
+
+EstimatorSocket = io.Custom("SAPIENS2_ESTIMATOR")
+#: Carries sapiens2_core.results.Pose.
+PoseSocket = io.Custom("SAPIENS2_POSE")
+#: Carries sapiens2_core.results.Segmentation.
+SegmentationSocket = io.Custom("SAPIENS2_SEGMENTATION")
+#: Carries sapiens2_core.results.Pointmap.
+PointmapSocket = io.Custom("SAPIENS2_POINTMAP")
+#: OpenPose people per frame, as ComfyUI's core and its ControlNet packs pass them on.
+PoseKeypointSocket = io.Custom("POSE_KEYPOINT")
+
+
+def estimator_input(task: str) -> io.Input:
+    """The checkpoint, for a node that takes those of one task ("pose")."""
+    return EstimatorSocket.Input(
+        "estimator",
+        tooltip=f"A {task} checkpoint from Load Sapiens2. A larger one sees finer detail and takes longer; "
+        "a checkpoint of another task is refused.",
+    )
+
+
+def image_input() -> io.Input:
+    """The frames."""
+    return io.Image.Input(
+        "image",
+        tooltip="One picture, or a batch that is taken as the frames of a clip, of any size. "
+        "More frames take longer, not more GPU memory. An alpha channel is ignored.",
+    )
+
+
+def batch_size_input(of: str = "frames") -> io.Input:
+    """How many frames or crops go through the network at once."""
+    return io.Int.Input(
+        "batch_size",
+        default=1,
+        min=1,
+        max=64,
+        tooltip=f"How many {of} go through the network at once. More is faster on a large GPU and takes more of its "
+        "memory; the result is the same.",
+    )
+
+
+def mask_input(effect: str) -> io.Input:
+    """The person's mask."""
+    return io.Mask.Input(
+        "mask",
+        optional=True,
+        tooltip=f"1 on the person: one mask for all frames, or one per frame. {effect} "
+        "(The mask of Load Image is 1 where a picture is transparent: invert that one.)",
+    )
+
+
+def boxes_input(effect: str) -> io.Input:
+    """Boxes around people, from ComfyUI's core or from packs that have BBOX."""
+    # Not io.BoundingBox.Input: it has a default box, with which the page would show a widget.
+    return io.MultiType.Input(
+        "boxes",
+        types=[io.BoundingBox, io.BBOX],
+        optional=True,
+        extra_dict={"forceInput": True},
+        tooltip=f"{effect} Boxes with a label other than person are dropped.",
+    )

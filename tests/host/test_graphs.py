@@ -1,0 +1,155 @@
+"""What the pack shows of itself: schemas, help pages, and the graphs that ship with it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+PACK = Path(__file__).absolute().parents[2]
+WORKFLOWS = sorted((PACK / "workflows").glob("*.json"))
+
+NODES = {
+    "Sapiens2LoadModel": ("Load Sapiens2", "Sapiens2"),
+    "Sapiens2EstimatePose": ("Estimate Pose (Sapiens2)", "Sapiens2/Pose"),
+    "Sapiens2SegmentBodyParts": ("Segment Body Parts (Sapiens2)", "Sapiens2"),
+    "Sapiens2EstimateNormals": ("Estimate Normals (Sapiens2)", "Sapiens2/3D"),
+    "Sapiens2EstimatePointmap": ("Estimate Pointmap (Sapiens2)", "Sapiens2/3D"),
+    "Sapiens2PointmapToDepth": ("Pointmap to Depth", "Sapiens2/3D"),
+    "Sapiens2Matting": ("Matting (Sapiens2)", "Sapiens2"),
+    "Sapiens2EstimateAlbedo": ("Estimate Albedo (Sapiens2)", "Sapiens2"),
+}
+
+#: Names that another pack, kijai/ComfyUI-Sapiens2, has: both must live side by side.
+TAKEN = {
+    "Sapiens2Loader", "Sapiens2Normal", "Sapiens2Seg", "Sapiens2SegExtract", "Sapiens2Pointmap", "Sapiens2Pose",
+    "Sapiens2DrawPose", "SAPIENS2_MODEL",
+}  # fmt: skip
+
+#: Types whose inputs have a widget, so that graphs store their values by position.
+WIDGET_TYPES = {"INT", "FLOAT", "STRING", "BOOLEAN", "COMBO", "COLOR"}
+
+
+@pytest.fixture(scope="module")
+def all_nodes(comfy):
+    return comfy.json("/object_info")
+
+
+@pytest.fixture(scope="module")
+def ours(all_nodes):
+    return {name: node for name, node in all_nodes.items() if "comfyui-sapiens2" in (node["python_module"] or "")}
+
+
+def inputs_of(node: dict) -> dict[str, list]:
+    """Inputs in the order in which the page shows them."""
+    return {**node["input"].get("required", {}), **node["input"].get("optional", {})}
+
+
+def has_widget(kind, options: dict) -> bool:
+    return (isinstance(kind, list) or kind in WIDGET_TYPES) and not options.get("forceInput")
+
+
+def test_the_nodes_are_there_under_their_names(ours):
+    assert {name: (node["display_name"], node["category"]) for name, node in ours.items()} == NODES
+
+
+def test_every_input_and_output_says_what_it_does(ours):
+    for name, node in ours.items():
+        assert node["description"].endswith("."), name
+        for input_name, (_, options) in inputs_of(node).items():
+            assert len(options.get("tooltip", "")) > 20, f"{name}.{input_name}"
+        assert all(node["output_tooltips"]), name
+        assert node["search_aliases"], name
+
+
+def test_no_name_of_the_other_pack_is_used(ours):
+    used = set(ours)
+    for node in ours.values():
+        used |= set(node["output"]) | {kind for kind, _ in inputs_of(node).values() if isinstance(kind, str)}
+    assert not used & TAKEN
+
+
+def test_boxes_is_a_socket_for_both_kinds_of_boxes(ours):
+    kind, options = inputs_of(ours["Sapiens2EstimatePose"])["boxes"]
+    assert kind == "BOUNDING_BOX,BBOX"
+    assert options["forceInput"]
+    assert "default" not in options
+
+
+def test_every_node_has_a_help_page_that_names_each_input_and_output(comfy, ours):
+    for name, node in ours.items():
+        page = comfy.request(f"/extensions/comfyui-sapiens2/docs/{name}.md").decode()
+        assert page.startswith(f"# {node['display_name']}\n"), name
+        if name == "Sapiens2LoadModel":
+            names = {*inputs_of(node), *node["output_name"]}
+        else:  # the estimator is named by its task: "Takes a pose checkpoint."
+            names = {*inputs_of(node), *node["output_name"]} - {"estimator"}
+        missing = {word for word in names if f"**{word}**" not in page}
+        assert not missing, f"{name}.md does not explain {missing}"
+
+
+def to_prompt(workflow: dict, all_nodes: dict) -> dict:
+    """What the page sends to the server when a person opens this graph and presses Run."""
+    sources = {link[0]: [str(link[1]), link[2]] for link in workflow["links"]}
+    prompt = {}
+    for node in workflow["nodes"]:
+        if node["type"] in ("MarkdownNote", "Note"):
+            continue
+        info = all_nodes[node["type"]]
+        widgets = [
+            name
+            for name, (kind, *options) in inputs_of(info).items()
+            if has_widget(kind, options[0] if options else {})
+        ]
+        values = dict(zip(widgets, node["widgets_values"], strict=False))
+        linked = {slot["name"]: sources[slot["link"]] for slot in node["inputs"] if slot["link"] is not None}
+        prompt[str(node["id"])] = {"class_type": node["type"], "inputs": values | linked}
+    return prompt
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_runs(comfy, all_nodes, path):
+    outputs = comfy.run(to_prompt(json.loads(path.read_text(encoding="utf-8")), all_nodes))
+    pictures = [picture for output in outputs.values() for picture in comfy.pictures(output)]
+    assert pictures
+    assert all(picture.shape == (256, 256, 3) and picture.std() > 1 for picture in pictures)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_fits_the_nodes_as_they_are(all_nodes, path):
+    workflow = json.loads(path.read_text(encoding="utf-8"))
+    nodes = {node["id"]: node for node in workflow["nodes"]}
+    for node in nodes.values():
+        if node["type"] == "MarkdownNote":
+            continue
+        info = all_nodes[node["type"]]
+        known = inputs_of(info)
+        slots = [slot for slot in node["inputs"] if slot["name"] != "upload"]
+        assert {slot["name"]: slot["type"] for slot in slots} == {
+            name: "COMBO" if isinstance(kind, list) else kind for name, (kind, *_) in known.items()
+        }
+        assert [slot["type"] for slot in node["outputs"]] == info["output"]
+        if node["type"].startswith("Sapiens2"):
+            assert len(node["widgets_values"]) == sum(has_widget(*spec) for spec in known.values())
+            assert [slot["name"] for slot in node["outputs"]] == info["output_name"]
+    for link, source, slot, target, target_slot, kind in workflow["links"]:
+        assert link in nodes[source]["outputs"][slot]["links"]
+        assert nodes[target]["inputs"][target_slot]["link"] == link
+        assert kind == nodes[source]["outputs"][slot]["type"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_boxes_do_not_overlap(path):
+    nodes = [(n["type"], *n["pos"], *n["size"]) for n in json.loads(path.read_text(encoding="utf-8"))["nodes"]]
+    for index, (one, x, y, width, height) in enumerate(nodes):
+        for other, x2, y2, width2, height2 in nodes[index + 1 :]:
+            apart = x + width <= x2 or x2 + width2 <= x or y + height <= y2 - 30 or y2 + height2 <= y - 30
+            assert apart, f"{one} lies over {other}"
+
+
+def test_workflows_name_official_checkpoints():
+    for path in WORKFLOWS:
+        text = path.read_text(encoding="utf-8")
+        assert re.search(r'"facebook/sapiens2-[a-z]+-[0-9.]+b"', text), path.name

@@ -1,0 +1,151 @@
+"""What the pack does with ComfyUI itself: files, memory, progress, cancellation, errors."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+CATALOGUE_NAME = "facebook/sapiens2-normal-0.4b"
+
+
+def normals_graph(checkpoint: str, frames: int = 3, precision: str = "fp32", batch_size: int = 1) -> dict:
+    return {
+        "load": {"class_type": "Sapiens2LoadModel", "inputs": {"checkpoint": checkpoint, "precision": precision}},
+        "photo": {"class_type": "LoadImage", "inputs": {"image": "frame0.png"}},
+        "clip": {"class_type": "RepeatImageBatch", "inputs": {"image": ["photo", 0], "amount": frames}},
+        "normals": {
+            "class_type": "Sapiens2EstimateNormals",
+            "inputs": {
+                "estimator": ["load", 0],
+                "image": ["clip", 0],
+                "convention": "opengl",
+                "background": "keep",
+                "batch_size": batch_size,
+            },
+        },
+        "show": {"class_type": "PreviewImage", "inputs": {"images": ["normals", 0]}},
+        "info": {"class_type": "PreviewAny", "inputs": {"source": ["load", 1]}},
+    }
+
+
+def checkpoint_values(comfy) -> list[str]:
+    node = comfy.json("/object_info/Sapiens2LoadModel")["Sapiens2LoadModel"]
+    return node["input"]["required"]["checkpoint"][1]["options"]
+
+
+def test_checkpoint_list_has_official_names_once_and_other_files_by_path(comfy):
+    values = checkpoint_values(comfy)
+    assert len(values) == len(set(values))
+    local = values[: values.index("facebook/sapiens2-pose-0.4b")]  # the first that is not on this machine
+    assert {CATALOGUE_NAME, "facebook/sapiens2-pointmap-0.4b", "folder/tiny", "sub/other_seg.safetensors"} <= set(local)
+    assert "facebook/sapiens2-matting-1b" in values  # not on this machine, but a graph may name it
+    assert not any("\\" in value or "sapiens2_0.4b" in value or "model.safetensors" in value for value in values)
+
+
+@pytest.mark.parametrize("name", ["folder/tiny", "sub/other_seg.safetensors"])
+def test_folders_and_the_second_models_folder_load(comfy, name):
+    graph = normals_graph(name)
+    graph = {"load": graph["load"], "info": graph["info"]}
+    info = comfy.run(graph)["info"]["text"][0]
+    assert f"checkpoint: {name}" in info
+    assert "task: seg (segments body parts)" in info
+    assert "native input: 96 × 128" in info
+    assert "computes in: float32 on cpu" in info
+
+
+def test_a_file_s_path_stays_good_beside_its_catalogue_name(comfy):
+    outputs = [comfy.run(normals_graph(name))["show"] for name in
+               (CATALOGUE_NAME, "official/sapiens2_0.4b_normal.safetensors", "tiny_normal.safetensors")]  # fmt: skip
+    pictures = [np.stack(comfy.pictures(output)) for output in outputs]
+    assert np.array_equal(pictures[0], pictures[1])
+    assert np.array_equal(pictures[0], pictures[2])
+
+
+def test_half_precision_gives_nearly_the_same_normals(comfy):
+    exact, half = (
+        np.stack(comfy.pictures(comfy.run(normals_graph("tiny_normal.safetensors", precision=precision))["show"]))
+        for precision in ("fp32", "bf16")
+    )
+    difference = np.abs(exact.astype(int) - half)
+    assert 0 < np.median(difference) <= 8
+
+
+def test_result_is_the_same_after_comfyui_unloaded_the_models(comfy):
+    before = comfy.pictures(comfy.run(normals_graph("tiny_normal.safetensors", frames=1))["show"])
+    comfy.request("/free", {"unload_models": True, "free_memory": True})
+    time.sleep(1)
+    after = comfy.pictures(comfy.run(normals_graph("tiny_normal.safetensors", frames=1))["show"])
+    assert np.array_equal(before, after)
+
+
+def test_unknown_checkpoint_is_refused_with_a_sentence_on_the_load_node(comfy):
+    with pytest.raises(comfy.GraphError, match=r'no checkpoint "nowhere\.safetensors" in .*sapiens2') as failed:
+        comfy.run(normals_graph("nowhere.safetensors"))
+    assert failed.value.node == "load"
+
+
+def test_official_checkpoint_that_is_not_here_says_what_to_put_where(comfy):
+    message = r"sapiens2_1b_matting\.safetensors from https://huggingface\.co/facebook/sapiens2-matting-1b into"
+    with pytest.raises(comfy.GraphError, match=message) as failed:
+        comfy.run(normals_graph("facebook/sapiens2-matting-1b"))
+    assert failed.value.node == "load"
+
+
+@pytest.mark.parametrize("name", ["../../input/frame0.png", "/etc/passwd", "../sapiens/sub/other_seg.safetensors"])
+def test_paths_out_of_the_models_folders_are_refused(comfy, name):
+    with pytest.raises(comfy.GraphError, match="There is no checkpoint") as failed:
+        comfy.run(normals_graph(name))
+    assert failed.value.node == "load"
+
+
+def test_broken_file_fails_on_the_load_node(comfy):
+    with pytest.raises(comfy.GraphError, match=r"broken\.safetensors is not a readable") as failed:
+        comfy.run(normals_graph("broken.safetensors"))
+    assert failed.value.node == "load"
+
+
+@pytest.mark.parametrize("task", ["pose", "pretrain"])
+def test_checkpoint_of_another_task_fails_on_the_estimating_node_and_names_both(comfy, task):
+    does = {"pose": "estimates pose", "pretrain": "extracts features"}[task]
+    with pytest.raises(comfy.GraphError, match=f"{does}.*estimates normals") as failed:
+        comfy.run(normals_graph(f"tiny_{task}.safetensors"))
+    assert failed.value.node == "normals"
+
+
+def test_replaced_file_is_loaded_again(comfy):
+    path = comfy.base / "models" / "sapiens2" / "replaced.safetensors"
+    normal, albedo = (path.with_name(f"tiny_{task}.safetensors").read_bytes() for task in ("normal", "albedo"))
+    path.write_bytes(normal)
+    comfy.run(normals_graph(path.name))
+    path.write_bytes(albedo)
+    with pytest.raises(comfy.GraphError, match="estimates albedo"):
+        comfy.run(normals_graph(path.name))
+
+
+def test_progress_moves_per_batch_on_the_estimating_node(comfy):
+    events = comfy.events()
+    comfy.run(normals_graph("tiny_normal.safetensors", frames=7, batch_size=3))
+    events.close()
+    shown = [(data["value"], data["max"]) for data in events.of("progress") if data["node"] == "normals"]
+    assert shown[0] == (3, 7)
+    assert shown[-1] == (7, 7)
+    assert shown == sorted(shown)
+
+
+def test_cancel_stops_a_long_clip_between_batches(comfy):
+    frames = 3000
+    events = comfy.events()
+    prompt = comfy.queue(normals_graph("tiny_normal.safetensors", frames=frames))
+    events.wait_for("progress", "normals")
+    comfy.request("/interrupt", {})
+    asked = time.monotonic()
+    with pytest.raises(comfy.GraphError, match="interrupted") as failed:
+        comfy.wait(prompt)
+    assert time.monotonic() - asked < 10
+    events.close()
+    assert failed.value.node == "normals"
+    done = max(data["value"] for data in events.of("progress") if data["node"] == "normals")
+    assert done < frames / 2
+    assert len(comfy.pictures(comfy.run(normals_graph("tiny_normal.safetensors", frames=2))["show"])) == 2
