@@ -117,21 +117,24 @@ class Side:
         return self.peak - self.runs[0]["loaded"]
 
 
-def compare(folder: Path, task: str, ours: torch.dtype, theirs: torch.dtype, size: tuple[int, int], runs: int) -> None:
-    """Prints one row."""
-    sides = [Side("ours", folder, task, ours, size), Side("transformers", folder, task, theirs, size)]
+def compare(folder: Path, task: str, types: dict[str, torch.dtype], size: tuple[int, int], runs: int) -> None:
+    """Prints a task's rows: each of ours beside each of transformers' that it is measured against."""
+    sides = {name: Side(name.split()[0], folder, task, dtype, size) for name, dtype in types.items()}
     for _ in range(runs):
-        for side in sides:
+        for side in sides.values():
             side.run()
-    a, b = sides
-    for side in sides:
+    for side in sides.values():
         side.close()
-    types = " / ".join(str(dtype).removeprefix("torch.") for dtype in (ours, theirs))
-    print(
-        f"{task:9} {types:19} {a.seconds:8.2f} {b.seconds:12.2f} {a.seconds / b.seconds:6.2f} "
-        f"{a.peak:9.0f} {b.peak:12.0f} {a.extra:9.0f} {b.extra:12.0f} {a.extra / b.extra:6.2f}",
-        flush=True,
-    )
+    pairs = (("ours fp32", "transformers fp32"), ("ours auto", "transformers fp32"), ("ours auto", "transformers bf16"))
+    for mine, other in pairs:
+        if mine not in sides or other not in sides:
+            continue
+        a, b = sides[mine], sides[other]
+        print(
+            f"{task:9} {mine:10} {other:18} {a.seconds:8.2f} {b.seconds:8.2f} {a.seconds / b.seconds:6.2f} "
+            f"{a.peak:9.0f} {b.peak:9.0f} {a.extra:9.0f} {b.extra:9.0f} {a.extra / b.extra:6.2f}",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -141,7 +144,7 @@ def main() -> None:
     parser.add_argument("--size", default="0.4b")
     parser.add_argument("--input", default="1024x768", help="height x width")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--modes", nargs="+", default=["fp32", "auto", "auto-bf16"], help="see the printed legend")
+    parser.add_argument("--fp32-only", action="store_true", help="leave out auto and transformers in bf16")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--precision", help=argparse.SUPPRESS)
@@ -151,17 +154,15 @@ def main() -> None:
         serve(options.serve, options.folder, options.tasks[0], PRECISIONS[options.precision], size)
         return
 
-    auto = choose_dtype(torch.device("cpu"))
-    modes = {
-        "fp32": (torch.float32, torch.float32),
-        "auto": (auto, torch.float32),
-        "auto-bf16": (auto, torch.bfloat16),
-    }
+    types = {"ours fp32": torch.float32, "transformers fp32": torch.float32}
+    if not options.fp32_only:
+        auto = choose_dtype(torch.device("cpu"))
+        types |= {"ours auto": auto, "transformers bf16": torch.bfloat16}
+        print(f"auto is {str(auto).removeprefix('torch.')} here")
     print(f"{options.size}, one frame of {options.input}, median of {options.runs}, {torch.get_num_threads()} threads")
-    print("types are ours / transformers'; seconds, then MB at the peak, then MB above the loaded weights")
+    print("seconds; MB at the peak while running; MB of it above what the loaded process had")
     print(
-        f"{'task':9} {'types':19} {'ours':>8} {'transformers':>12} {'ratio':>6} "
-        f"{'ours':>9} {'transformers':>12} {'ours':>9} {'transformers':>12} {'ratio':>6}"
+        f"{'task':9} {'ours':10} {'against':18} {'':>8} {'s':>8} {'ratio':>6} {'':>9} {'MB':>9} {'':>9} {'MB':>9} ratio"
     )
     for task in options.tasks:
         with tempfile.TemporaryDirectory() as folder:
@@ -169,8 +170,7 @@ def main() -> None:
             config.image_size = list(size)
             torch.manual_seed(0)
             build(config, task).save_pretrained(folder)
-            for mode in options.modes:
-                compare(Path(folder), task, *modes[mode], size, options.runs)
+            compare(Path(folder), task, types, size, options.runs)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,11 @@ class Estimator:
                 f"(its name has “{wanted.name}” in it)."
             )
 
+    def backbone(self) -> Estimator:
+        """An Estimator of this checkpoint's bare network, whatever its task; the weights are shared."""
+        bare = self.model if self.task.predictor is None else self.model.model
+        return Estimator(bare, self.device, self.dtype)
+
     def predict(
         self,
         frames: Iterable[Tensor],
@@ -140,10 +145,15 @@ class Estimator:
     def _dense_batch(self, numbered: list[tuple[int, Tensor]]) -> list[FrameResult]:
         batch = [self._on_device(frame, number) for number, frame in numbered]
         sizes = [tuple(frame.shape[-2:]) for frame in batch]
-        pixel_values = self.processor.preprocess(batch, return_tensors="pt")["pixel_values"]
+        pixel_values = self._pixel_values(batch)
         del batch  # frames can be larger than everything else here
         outputs = self._forward(pixel_values)
         return getattr(self, f"_decode_{self.task.name}")(outputs, sizes)
+
+    def _pixel_values(self, frames: list[Tensor], **more: Any) -> Tensor:
+        """Frames, or crops of them, as the network's input."""
+        processed = self.processor.preprocess(frames, return_tensors="pt", input_data_format="channels_first", **more)
+        return processed["pixel_values"]
 
     def _on_device(self, frame: Tensor, number: int) -> Tensor:
         """A frame as (3, H, W) float 0..1 on the device, checked."""
@@ -251,7 +261,7 @@ class Estimator:
         frame = self._on_device(frame, number)
         if not waiting.boxes:
             return []
-        pixel_values = self.processor.preprocess(frame, boxes=[waiting.boxes], return_tensors="pt")["pixel_values"]
+        pixel_values = self._pixel_values([frame], boxes=[waiting.boxes])
         return [(waiting, box, crop) for box, crop in zip(waiting.boxes, pixel_values, strict=True)]
 
     @torch.no_grad()

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .features import features_to_rgb
 from .files import write_depth_png, write_json, write_npz, write_png
 from .geometry import depth_picture, metric_depth
 from .keypoints import KEYPOINT_NAMES
@@ -19,7 +20,6 @@ from .openpose import frame_to_openpose
 from .render import (
     colour_body_parts,
     draw_pose,
-    features_to_rgb,
     normals_to_rgb,
     overlay,
     straight_colour,
@@ -100,7 +100,7 @@ def _albedo(base: str, _: Tensor, albedo: Tensor, __: float) -> None:
 
 
 def _pretrain(base: str, photo: Tensor, features: FrameFeatures, _: float) -> None:
-    picture = torch.nn.functional.interpolate(features_to_rgb(features.patch_tokens)[None], photo.shape[-2:])[0]
+    picture = torch.nn.functional.interpolate(features_to_rgb(features.patch_tokens[None]), photo.shape[-2:])[0]
     write_png(Path(f"{base}_features.png"), picture)
     tokens = _last(features.patch_tokens)
     write_npz(Path(f"{base}_features.npz"), cls_token=features.cls_token, patch_tokens=tokens)

@@ -184,27 +184,3 @@ def draw_pose(frame: FramePose, image: Tensor | None = None, threshold: float = 
             radius = int(_fixed_point(np.array(max(radius, 0.6))))
             cv2.circle(canvas, fixed[index].tolist(), radius, colors[index], cv2.FILLED, cv2.LINE_AA, _SUBPIXEL_BITS)
     return torch.from_numpy(canvas).movedim(-1, 0).float() / 255
-
-
-def features_to_rgb(patch_tokens: Tensor) -> Tensor:
-    """Features as colours: their first three principal components, each spread over 0..1.
-
-    The sign of a component is arbitrary; here its largest loading is positive, so a picture can be reproduced.
-
-    Args:
-        patch_tokens: (C, h, w).
-
-    Returns:
-        (3, h, w); grey where all tokens are alike.
-    """
-    tokens = patch_tokens.flatten(1).T.double()
-    tokens = tokens - tokens.mean(dim=0)
-    _, axes = torch.linalg.eigh(tokens.T @ tokens)  # ascending
-    axes = axes[:, -3:].flip(-1)
-    largest = axes.gather(0, axes.abs().argmax(dim=0, keepdim=True))
-    components = tokens @ (axes * largest.sign())
-    low, high = components.quantile(0.01, dim=0), components.quantile(0.99, dim=0)
-    spread = high - low
-    flat = spread <= 1e-9 * patch_tokens.abs().max().double().clamp_min(1e-30)
-    scaled = ((components - low) / torch.where(flat, 1.0, spread)).clamp(0, 1)
-    return torch.where(flat, 0.5, scaled).T.reshape(3, *patch_tokens.shape[1:]).float()

@@ -119,21 +119,3 @@ def test_skeleton_over_an_image_leaves_the_rest_of_it(synthetic_person):
     assert (image == 0.2).all()
     with pytest.raises(ValueError, match="800 × 1000"):
         render.draw_pose(FramePose((), 1000, 800), torch.zeros(3, 10, 10))
-
-
-def test_features_picture_shows_the_three_strongest_directions():
-    rows, columns = 12, 9
-    y, x = torch.meshgrid(torch.linspace(-1, 1, rows), torch.linspace(-1, 1, columns), indexing="ij")
-    maps = torch.stack([y, x, x * y])
-    generator = torch.Generator().manual_seed(0)
-    mixing = torch.linalg.qr(torch.randn(20, 3, generator=generator))[0] * torch.tensor([9.0, 5.0, 2.0])
-    picture = render.features_to_rgb(torch.einsum("ck,khw->chw", mixing, maps) + 7)
-    assert picture.shape == (3, rows, columns)
-    assert picture.min() >= 0
-    assert picture.max() <= 1
-    for component, source in zip(picture.flatten(1), maps.flatten(1), strict=True):
-        assert torch.corrcoef(torch.stack([component, source]))[0, 1].abs() > 0.99
-
-
-def test_features_that_are_all_alike_are_grey():
-    assert torch.equal(render.features_to_rgb(torch.ones(8, 3, 2)), torch.full((3, 3, 2), 0.5))
