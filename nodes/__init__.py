@@ -4,6 +4,7 @@ from comfy_api.latest import ComfyExtension, io
 
 from . import host
 from .albedo import Sapiens2EstimateAlbedo
+from .features import Sapiens2ExtractFeatures
 from .load import Sapiens2LoadModel
 from .matting import Sapiens2Matting
 from .normals import Sapiens2EstimateNormals
@@ -30,4 +31,5 @@ class Sapiens2Extension(ComfyExtension):
             Sapiens2PointmapToDepth,
             Sapiens2Matting,
             Sapiens2EstimateAlbedo,
+            Sapiens2ExtractFeatures,
         ]

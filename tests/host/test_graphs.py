@@ -20,6 +20,7 @@ NODES = {
     "Sapiens2PointmapToDepth": ("Pointmap to Depth", "Sapiens2/3D"),
     "Sapiens2Matting": ("Matting (Sapiens2)", "Sapiens2"),
     "Sapiens2EstimateAlbedo": ("Estimate Albedo (Sapiens2)", "Sapiens2"),
+    "Sapiens2ExtractFeatures": ("Extract Features (Sapiens2)", "Sapiens2"),
 }
 
 #: Names that another pack, kijai/ComfyUI-Sapiens2, has: both must live side by side.

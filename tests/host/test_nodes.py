@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+from sapiens2_core.features import cosine_similarity, features_to_rgb
 from sapiens2_core.geometry import depth_picture
 from sapiens2_core.inference import Estimator
 from sapiens2_core.openpose import to_openpose
@@ -331,3 +332,37 @@ def test_alpha_of_frames_is_dropped(comfy, task):
     outputs = comfy.run(graph)
     first, second = (comfy.pictures(outputs[node])[0] for node in shown)
     assert np.array_equal(first, second)
+
+
+def test_features_of_any_checkpoint_are_those_of_the_core(comfy):
+    graph = Graph()
+    estimator, clip = graph.load("tiny_pose.safetensors"), graph.clip(FRAMES)
+    node = graph.add("Sapiens2ExtractFeatures", estimator=estimator, image=clip, batch_size=2)
+    picture, similarity = graph.show([node, 0]), graph.show_text([node, 1])
+    second = [graph.add("LoadImage", image=FRAMES[1]), 0]
+    other = graph.add("Sapiens2ExtractFeatures", estimator=estimator, image=clip, batch_size=2, second_image=second)
+    compared = graph.show_text([other, 1])
+
+    outputs = comfy.run(graph)
+
+    path = comfy.base / "models/sapiens2/tiny_pose.safetensors"
+    backbone = Estimator.from_checkpoint(path, "fp32", "cpu").backbone()
+    found = [features for batch in backbone.predict(pixels(comfy, FRAMES)) for features in batch]
+    small = features_to_rgb(torch.stack([features.patch_tokens for features in found]))
+    shown = comfy.pictures(outputs[picture])
+    expected = torch.nn.functional.interpolate(small, shown[0].shape[:2], mode="nearest-exact")
+    assert_pictures_match(shown, list(expected), most=4)
+    cls_tokens = torch.stack([features.cls_token for features in found])
+    for node, reference in ((similarity, cls_tokens[:1]), (compared, cls_tokens[1:2])):
+        numbers = [float(text) for text in outputs[node]["text"]]
+        assert numbers == pytest.approx(cosine_similarity(cls_tokens, reference).tolist(), abs=1e-4)
+
+
+def test_features_mask_leaves_the_rest_black(comfy):
+    graph = Graph()
+    estimator, clip, mask = graph.load("tiny_normal.safetensors"), graph.clip(FRAMES), graph.mask("mask.png")
+    node = graph.add("Sapiens2ExtractFeatures", estimator=estimator, image=clip, batch_size=1, mask=mask)
+    shown = graph.show([node, 0])
+    pictures = np.stack(comfy.pictures(comfy.run(graph)[shown]))
+    black = (pictures == 0).all(axis=-1).mean()
+    assert 0.05 < black < 0.95
