@@ -10,7 +10,7 @@ from torch import Tensor
 from ..sapiens2_core.features import cosine_similarity, features_to_rgb
 from ..sapiens2_core.geometry import match_mask
 from . import host
-from .inputs import check_image
+from .inputs import check_companion, check_image
 from .sockets import EstimatorSocket, LoadedEstimator, batch_size_input, image_input, mask_input
 
 
@@ -68,12 +68,7 @@ class Sapiens2ExtractFeatures(io.ComfyNode):
         check_image(image)
         num_frames, height, width = image.shape[:3]
         if second_image is not None:
-            check_image(second_image, "second_image")
-            if len(second_image) not in (1, num_frames):
-                raise ValueError(
-                    f"second_image holds {len(second_image)} frames, but image has {num_frames}. "
-                    "Give one per frame, or one for all."
-                )
+            check_companion(second_image, "second_image", num_frames)
         person = None if mask is None else match_mask(mask, num_frames, height, width).cpu()
         backbone = LoadedEstimator(estimator.estimator.backbone(), estimator.patcher)
         tokens, cls_tokens = [], []

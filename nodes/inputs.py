@@ -25,6 +25,15 @@ def check_image(image: Tensor, name: str = "image") -> None:
             )
 
 
+def check_companion(image: Tensor, name: str, num_frames: int) -> None:
+    """Raises ValueError unless ``image`` is a usable batch of one picture for all frames, or of one per frame."""
+    check_image(image, name)
+    if len(image) not in (1, num_frames):
+        raise ValueError(
+            f"{name} holds {len(image)} frames, but image has {num_frames}. Give one per frame, or one for all."
+        )
+
+
 def frame_colors(image: Tensor, index: int) -> Tensor:
     """One frame of an IMAGE as (3, H, W) float32 on the CPU: without alpha, grey as three equal colours."""
     return image[index, ..., :3].movedim(-1, 0).float().cpu().expand(3, -1, -1)

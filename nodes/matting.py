@@ -10,7 +10,7 @@ from torch import Tensor
 from ..sapiens2_core.render import composite as composite_over
 from ..sapiens2_core.render import straight_colour
 from . import host
-from .inputs import check_image, cover, frame_colors
+from .inputs import check_companion, cover, frame_colors
 from .sockets import LoadedEstimator, batch_size_input, estimator_input, image_input
 
 COLOR_SOURCES = ["network", "photo"]
@@ -75,12 +75,7 @@ class Sapiens2Matting(io.ComfyNode):
         results = host.predict(estimator, "matting", image, batch_size=batch_size)
         size = num_frames, height, width = image.shape[:3]
         if background_image is not None:
-            check_image(background_image, "background_image")
-            if len(background_image) not in (1, num_frames):
-                raise ValueError(
-                    f"background_image holds {len(background_image)} frames, but image has {num_frames}. "
-                    "Give one per frame, or one for all."
-                )
+            check_companion(background_image, "background_image", num_frames)
         plain = torch.tensor(ImageColor.getcolor(background_color, "RGB")).view(3, 1, 1) / 255
         rgba, alpha = host.empty_images(*size, 4), host.empty_masks(*size)
         foreground, composite = host.empty_images(*size), host.empty_images(*size)
