@@ -51,32 +51,52 @@ def letterbox(source_size: Size, canvas_size: Size) -> Letterbox:
     return Letterbox((canvas_height - new_height) // 2, (canvas_width - new_width) // 2, new_height, new_width)
 
 
-def resize(image: Tensor, size: Size) -> Tensor:
-    """Resizes (C, H, W) to (C, *size), bilinear with antialiasing.
+def resize(image: Tensor, size: Size, mode: str = "bilinear") -> Tensor:
+    """Resizes (C, H, W) to (C, *size), with antialiasing but for "nearest-exact".
 
-    Each type goes the way it goes in torchvision, and so in transformers: float32, float64 and, on the CPU, uint8
-    natively; all others through float32, back to their own type (integers rounded).
+    Each type goes the way it goes in torchvision, and so in transformers: float32, float64 and, on the CPU or in mode
+    "nearest-exact", uint8 natively; all others through float32, back to their own type (integers rounded).
+
+    Args:
+        image: of any real type.
+        size: (height, width).
+        mode: "bilinear", "bicubic" or "nearest-exact".
     """
     if tuple(image.shape[-2:]) == tuple(size):
         return image
     if size[1] == 1 < size[0]:
         # A column one pixel wide, all that is left of a very long image: PyTorch (2.9 to 2.14, CPU, floats) gets it
         # wrong, and a row right.
-        return resize(image.mT, (1, size[0])).mT
-    is_cpu_byte = image.dtype == torch.uint8 and image.device.type == "cpu"
-    native = image.dtype in (torch.float32, torch.float64) or is_cpu_byte
+        return resize(image.mT, (1, size[0]), mode).mT
+    is_nearest, is_byte = mode == "nearest-exact", image.dtype == torch.uint8
+    is_native_byte = is_byte and (is_nearest or image.device.type == "cpu")
+    native = image.dtype in (torch.float32, torch.float64) or is_native_byte
     pixels = image if native else image.float()
-    resized = F.interpolate(pixels[None], size=size, mode="bilinear", antialias=True)[0]
+    resized = F.interpolate(pixels[None], size=size, mode=mode, antialias=not is_nearest)[0]
+    if not native and is_byte:
+        resized = resized.clamp_(0, 255)  # a bicubic kernel overshoots
     if not (native or image.is_floating_point()):
         resized = resized.round_()
     return resized.to(image.dtype)
 
 
-def resize_letterboxed(image: Tensor, size: Size) -> Tensor:
+def resize_letterboxed(image: Tensor, size: Size, mode: str = "bilinear") -> Tensor:
     """Resizes (C, H, W) into the :func:`letterbox` of a canvas; the canvas (C, *size) is zero around it."""
     box = letterbox(tuple(image.shape[-2:]), size)
     right, bottom = size[1] - box.left - box.width, size[0] - box.top - box.height
-    return F.pad(resize(image, (box.height, box.width)), (box.left, right, box.top, bottom))
+    return F.pad(resize(image, (box.height, box.width), mode), (box.left, right, box.top, bottom))
+
+
+def center_crop(image: Tensor, size: Size) -> Tensor:
+    """The middle (C, *size) of (C, H, W), zeros where the image is smaller.
+
+    Of an odd rest the larger half is cut, or padded, to the right and below, as in transformers.
+    """
+    (height, width), (crop_height, crop_width) = image.shape[-2:], size
+    lacking = max(0, crop_width - width), max(0, crop_height - height)
+    image = F.pad(image, (lacking[0] // 2, -(-lacking[0] // 2), lacking[1] // 2, -(-lacking[1] // 2)))
+    top, left = (max(0, height - crop_height)) // 2, (max(0, width - crop_width)) // 2
+    return image[..., top : top + crop_height, left : left + crop_width]
 
 
 def as_boxes(boxes: Boxes, num_images: int | None) -> list[Tensor]:
@@ -150,7 +170,13 @@ def crop_to_image(points: Tensor, centers: Tensor, scales: Tensor, grid_size: Si
     return points / units * scales[:, None] + centers[:, None] - 0.5 * scales[:, None]
 
 
-def crop_and_resize(image: Tensor, boxes: Tensor, output_size: Size) -> Tensor:
+def image_to_crop(points: Tensor, centers: Tensor, scales: Tensor, grid_size: Size) -> Tensor:
+    """The inverse of :func:`crop_to_image`: points in pixels of the image to pixels of crops' grids, (N, K, 2) each."""
+    height, width = grid_size
+    return ((points - centers[:, None]) / scales[:, None] + 0.5) * points.new_tensor([width - 1, height - 1])
+
+
+def crop_and_resize(image: Tensor, boxes: Tensor, output_size: Size, mode: str | None = None) -> Tensor:
     """Crops people out of an image by UDP affine warps (see :func:`crop_to_image`); black outside of the image.
 
     A crop that shrinks along an axis is sampled bilinearly, one that grows bicubically: the authors' cv2.warpAffine,
@@ -160,6 +186,7 @@ def crop_and_resize(image: Tensor, boxes: Tensor, output_size: Size) -> Tensor:
         image: (C, H, W) of any real type.
         boxes: (N, 4) x, y, width, height in pixels, on the CPU.
         output_size: (height, width) of the crops, at least 2 × 2.
+        mode: "nearest", for what can't be mixed; None chooses as said.
 
     Returns:
         (N, C, *output_size) float32, on the image's device.
@@ -184,6 +211,6 @@ def crop_and_resize(image: Tensor, boxes: Tensor, output_size: Size) -> Tensor:
             for axis, length in enumerate((output_width, output_height))
         )  # fmt: skip
         grid = torch.stack(torch.meshgrid(x.to(image.device), y.to(image.device), indexing="xy"), dim=-1)
-        mode = "bilinear" if min(zoom) < 1.0 else "bicubic"
-        crop.copy_(F.grid_sample(image, grid[None], mode=mode, padding_mode="zeros", align_corners=True)[0])
+        sampling = mode or ("bilinear" if min(zoom) < 1.0 else "bicubic")
+        crop.copy_(F.grid_sample(image, grid[None], mode=sampling, padding_mode="zeros", align_corners=True)[0])
     return crops
