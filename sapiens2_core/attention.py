@@ -18,7 +18,26 @@ def patch_center_coordinates(grid: tuple[int, int], device: torch.device) -> Ten
     return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, 1)
 
 
-def rotary_embedding(config: Sapiens2Config, grid: tuple[int, int], like: Tensor) -> tuple[Tensor, Tensor]:
+def augment_coordinates(coordinates: Tensor, config: Sapiens2Config) -> Tensor:
+    """Moves and stretches (patches, 2) coordinates at random, for training: DINOv3's way to many input sizes.
+
+    One shift per axis, uniform in ±``pos_embed_shift``; one factor per axis, log-uniform in 1/``pos_embed_jitter`` to
+    ``pos_embed_jitter``; one factor for both, log-uniform in 1/``pos_embed_rescale`` to ``pos_embed_rescale``; each
+    left out where it is None. Drawn in this order, as transformers does, so that one seed gives both the same.
+    """
+    shift, jitter, rescale = config.pos_embed_shift, config.pos_embed_jitter, config.pos_embed_rescale
+    if shift is not None:
+        coordinates = coordinates + coordinates.new_empty(1, 2).uniform_(-shift, shift)
+    if jitter is not None:
+        coordinates = coordinates * coordinates.new_empty(1, 2).uniform_(-math.log(jitter), math.log(jitter)).exp()
+    if rescale is not None:
+        coordinates = coordinates * coordinates.new_empty(1).uniform_(-math.log(rescale), math.log(rescale)).exp()
+    return coordinates
+
+
+def rotary_embedding(
+    config: Sapiens2Config, grid: tuple[int, int], like: Tensor, training: bool = False
+) -> tuple[Tensor, Tensor]:
     """Cosines and sines of every token's rotation.
 
     Angles are 2π · coordinate / period with periods ``rope_theta ** (4 i / head_dim)`` (transformers' Sapiens2;
@@ -29,6 +48,7 @@ def rotary_embedding(config: Sapiens2Config, grid: tuple[int, int], like: Tensor
         config: the network's configuration.
         grid: rows and columns of patch tokens.
         like: a tensor of the device and type wanted.
+        training: whether to augment the coordinates.
 
     Returns:
         Two tensors of shape (tokens, head_dim).
@@ -36,7 +56,10 @@ def rotary_embedding(config: Sapiens2Config, grid: tuple[int, int], like: Tensor
     inverse_periods = config.rope_theta ** -torch.arange(
         0, 1, 4 / config.head_dim, dtype=torch.float32, device=like.device
     )
-    angles = 2 * math.pi * patch_center_coordinates(grid, like.device)[:, :, None] * inverse_periods
+    coordinates = patch_center_coordinates(grid, like.device)
+    if training:
+        coordinates = augment_coordinates(coordinates, config)
+    angles = 2 * math.pi * coordinates[:, :, None] * inverse_periods
     angles = angles.flatten(1).tile(2)
     angles = F.pad(angles, (0, 0, 1 + config.num_register_tokens, 0))
     return angles.cos().to(like.dtype), angles.sin().to(like.dtype)

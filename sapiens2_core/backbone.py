@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from .attention import rotary_embedding
 from .config import Sapiens2Config
@@ -50,6 +53,11 @@ class Sapiens2BackboneOutput:
     cls_tokens: tuple[Tensor, ...] | None = None
 
 
+def recomputed(function: Callable) -> Callable:
+    """``function``, whose inside is not kept for the backward pass but computed again."""
+    return partial(checkpoint, function, use_reentrant=False)
+
+
 class Sapiens2Tokenizer(nn.Module):
     """Pools windows of patch tokens into one token each, so that a 4K image costs what a 1K image does.
 
@@ -62,6 +70,7 @@ class Sapiens2Tokenizer(nn.Module):
 
     def __init__(self, config: Sapiens2Config, operations=nn) -> None:
         super().__init__()
+        self.gradient_checkpointing = False
         self.window = config.tokenizer_window_size
         self.cls_token = nn.Parameter(torch.empty(1, 1, config.hidden_size))
         self.position_embeddings = nn.Parameter(torch.empty(1, 1 + self.window**2, config.hidden_size))
@@ -77,7 +86,8 @@ class Sapiens2Tokenizer(nn.Module):
         grid = (batch, rows // self.window, columns // self.window)
         windows = patches.unflatten(2, (-1, self.window)).unflatten(4, (-1, self.window))
         windows = windows.permute(0, 2, 4, 3, 5, 1).reshape(-1, self.window**2, channels)
-        return chunked(self._pool, windows, self.windows_at_once).view(*grid, channels).permute(0, 3, 1, 2)
+        pool = recomputed(self._pool) if self.gradient_checkpointing and self.training else self._pool
+        return chunked(pool, windows, self.windows_at_once).view(*grid, channels).permute(0, 3, 1, 2)
 
     def _pool(self, windows: Tensor) -> Tensor:
         cls_token = self.cls_token.to(windows).expand(windows.shape[0], -1, -1)
@@ -119,6 +129,7 @@ class Sapiens2Encoder(nn.Module):
 
     def __init__(self, config: Sapiens2Config, operations=nn) -> None:
         super().__init__()
+        self.gradient_checkpointing = False
         self.layer = nn.ModuleList(
             Sapiens2Layer(config, key_value_heads, qk_norm=config.use_qk_norm, operations=operations)
             for key_value_heads in config.num_key_value_heads_per_layer
@@ -146,7 +157,8 @@ class Sapiens2Encoder(nn.Module):
         if 0 in keep:
             kept[0] = hidden_states
         for number, layer in enumerate(self.layer, start=1):
-            hidden_states, weights = layer(hidden_states, position_embeddings, output_attentions)
+            run = recomputed(layer) if self.gradient_checkpointing and self.training else layer
+            hidden_states, weights = run(hidden_states, position_embeddings, output_attentions)
             if number in keep:
                 kept[number] = hidden_states
             if output_attentions:
@@ -169,7 +181,7 @@ class _Sapiens2Transformer(Sapiens2PreTrainedModel):
     ) -> tuple[Tensor, dict[int, Tensor], tuple[Tensor, ...], tuple[int, int]]:
         self.check_input(pixel_values)
         hidden_states, grid = self.embeddings(pixel_values, bool_masked_pos)
-        rotary = rotary_embedding(self.config, grid, like=hidden_states)
+        rotary = rotary_embedding(self.config, grid, like=hidden_states, training=self.training)
         return (*self.model(hidden_states, rotary, keep, output_attentions), grid)
 
 

@@ -11,68 +11,78 @@ from .backbone import Sapiens2Backbone, Sapiens2Model
 from .config import Sapiens2Config
 from .heads import Sapiens2Head, Sapiens2PointmapScaleHead
 from .initialisation import init_head
+from .losses import albedo_loss, heatmap_loss, matting_loss, normal_loss, pointmap_loss, segmentation_loss
 from .pretrained import Sapiens2PreTrainedModel
 from .tasks import TASKS
 
+# Fields of outputs come in transformers' order. In each of them ``loss`` is a scalar, where there were labels, and
+# ``hidden_states`` and ``attentions`` are as in backbone.BaseModelOutputWithPooling, on request.
+
 
 @dataclass
-class EstimatorOutput:
-    """What every estimator gives beside its maps.
+class Sapiens2PoseEstimatorOutput:
+    """``heatmaps``: (B, 308, H/4, W/4), about 0..1."""
 
-    Attributes:
-        hidden_states, attentions: as in :class:`~sapiens2_core.backbone.BaseModelOutputWithPooling`; on request.
-    """
-
+    loss: Tensor | None = None
+    heatmaps: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
 
 
 @dataclass
-class Sapiens2PoseEstimatorOutput(EstimatorOutput):
-    """``heatmaps``: (B, 308, H/4, W/4), about 0..1."""
-
-    heatmaps: Tensor | None = None
-
-
-@dataclass
-class SemanticSegmenterOutput(EstimatorOutput):
+class SemanticSegmenterOutput:
     """``logits``: (B, 29, H, W), before the softmax."""
 
+    loss: Tensor | None = None
     logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
 
 
 @dataclass
-class Sapiens2NormalEstimatorOutput(EstimatorOutput):
+class Sapiens2NormalEstimatorOutput:
     """``normals``: (B, 3, H, W), x right, y up, z towards the camera; not normalised."""
 
+    loss: Tensor | None = None
     normals: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
 
 
 @dataclass
-class Sapiens2PointmapEstimatorOutput(EstimatorOutput):
+class Sapiens2PointmapEstimatorOutput:
     """``pointmaps``: (B, 3, H, W), x right, y down, z forward, for the canonical focal length.
 
     ``scales``: (B, 1) canonical focal length / actual focal length, or None without a scale branch; metres are
     ``pointmaps / scales``.
     """
 
+    loss: Tensor | None = None
     pointmaps: Tensor | None = None
     scales: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
 
 
 @dataclass
-class Sapiens2ImageMattingOutput(EstimatorOutput):
+class Sapiens2ImageMattingOutput:
     """``alphas``: (B, 1, H, W), ``foregrounds``: (B, 3, H, W) premultiplied; both 0..1."""
 
+    loss: Tensor | None = None
     alphas: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
     foregrounds: Tensor | None = None
 
 
 @dataclass
-class Sapiens2AlbedoEstimatorOutput(EstimatorOutput):
+class Sapiens2AlbedoEstimatorOutput:
     """``albedos``: (B, 3, H, W); a picture is made by clamping to 0..1, the network's output is not clamped."""
 
+    loss: Tensor | None = None
     albedos: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
 
 
 class _Sapiens2Estimator(Sapiens2PreTrainedModel):
@@ -108,38 +118,68 @@ class Sapiens2ForPoseEstimation(_Sapiens2Estimator):
     """Heatmaps of 308 keypoints."""
 
     def forward(
-        self, pixel_values: Tensor, flip_pairs: Tensor | None = None, **requests: bool
+        self,
+        pixel_values: Tensor,
+        flip_pairs: Tensor | None = None,
+        labels: Tensor | None = None,
+        label_weights: Tensor | None = None,
+        **requests: bool,
     ) -> Sapiens2PoseEstimatorOutput:
         """Heatmaps of (B, 3, H, W) crops of one person each.
 
         Args:
             pixel_values: normalised; H and W multiples of 16.
             flip_pairs: (pairs, 2); give it when the crops were mirrored, and the heatmaps are mirrored back.
+            labels, label_weights: targets as large as the heatmaps, and what they weigh, for the loss:
+                :func:`~sapiens2_core.losses.heatmap_loss`.
             requests: ``output_hidden_states``, ``output_attentions``.
+
+        Raises:
+            ValueError: the input's size doesn't fit, or labels don't fit the output.
         """
         feature_map, extras = self._features(pixel_values, **requests)
         heatmaps = self.decode_head(feature_map)
         if flip_pairs is not None:
             heatmaps = flip_back(heatmaps, flip_pairs)
-        return Sapiens2PoseEstimatorOutput(heatmaps=heatmaps, **extras)
+        loss = None if labels is None else heatmap_loss(heatmaps, labels, label_weights)
+        return Sapiens2PoseEstimatorOutput(loss=loss, heatmaps=heatmaps, **extras)
 
 
 class Sapiens2ForSemanticSegmentation(_Sapiens2Estimator):
     """Logits of 29 body parts."""
 
-    def forward(self, pixel_values: Tensor, **requests: bool) -> SemanticSegmenterOutput:
-        """Logits of (B, 3, H, W) normalised images; ``requests`` as in :class:`Sapiens2ForPoseEstimation`."""
+    def forward(self, pixel_values: Tensor, labels: Tensor | None = None, **requests: bool) -> SemanticSegmenterOutput:
+        """Logits of (B, 3, H, W) normalised images.
+
+        ``labels`` are those of :func:`~sapiens2_core.losses.segmentation_loss`, with the configuration's
+        ``semantic_loss_ignore_index``; ``requests`` as in :class:`Sapiens2ForPoseEstimation`.
+        """
         feature_map, extras = self._features(pixel_values, **requests)
-        return SemanticSegmenterOutput(logits=self.decode_head(feature_map), **extras)
+        logits = self.decode_head(feature_map)
+        ignored = self.config.semantic_loss_ignore_index
+        loss = None if labels is None else segmentation_loss(logits, labels, ignored)
+        return SemanticSegmenterOutput(loss=loss, logits=logits, **extras)
 
 
 class Sapiens2ForNormalEstimation(_Sapiens2Estimator):
     """Surface normals."""
 
-    def forward(self, pixel_values: Tensor, **requests: bool) -> Sapiens2NormalEstimatorOutput:
-        """Normals of (B, 3, H, W) normalised images; ``requests`` as in :class:`Sapiens2ForPoseEstimation`."""
+    def forward(
+        self,
+        pixel_values: Tensor,
+        labels: Tensor | None = None,
+        valid_mask: Tensor | None = None,
+        **requests: bool,
+    ) -> Sapiens2NormalEstimatorOutput:
+        """Normals of (B, 3, H, W) normalised images.
+
+        ``labels`` and ``valid_mask`` are those of :func:`~sapiens2_core.losses.normal_loss`; ``requests`` as in
+        :class:`Sapiens2ForPoseEstimation`.
+        """
         feature_map, extras = self._features(pixel_values, **requests)
-        return Sapiens2NormalEstimatorOutput(normals=self.decode_head(feature_map), **extras)
+        normals = self.decode_head(feature_map)
+        loss = None if labels is None else normal_loss(normals, labels, valid_mask)
+        return Sapiens2NormalEstimatorOutput(loss=loss, normals=normals, **extras)
 
 
 class Sapiens2ForPointmapEstimation(_Sapiens2Estimator):
@@ -170,35 +210,72 @@ class Sapiens2ForPointmapEstimation(_Sapiens2Estimator):
             f"It was made for {names} (width × height)."
         )
 
-    def forward(self, pixel_values: Tensor, **requests: bool) -> Sapiens2PointmapEstimatorOutput:
-        """Pointmaps of (B, 3, H, W) normalised images; ``requests`` as in :class:`Sapiens2ForPoseEstimation`.
+    def forward(
+        self,
+        pixel_values: Tensor,
+        labels: Tensor | None = None,
+        scale_labels: Tensor | None = None,
+        valid_mask: Tensor | None = None,
+        **requests: bool,
+    ) -> Sapiens2PointmapEstimatorOutput:
+        """Pointmaps of (B, 3, H, W) normalised images.
+
+        ``labels``, ``scale_labels`` and ``valid_mask`` are those of :func:`~sapiens2_core.losses.pointmap_loss`;
+        ``requests`` as in :class:`Sapiens2ForPoseEstimation`.
 
         Raises:
-            ValueError: the scale branch can't take this size; the message says which sizes fit.
+            ValueError: the scale branch can't take this size (the message says which sizes fit), or labels don't fit
+                the output.
         """
         self.check_input(pixel_values)
         feature_map, extras = self._features(pixel_values, **requests)
         scales = None if self.scale_head is None else self.scale_head(feature_map)
-        return Sapiens2PointmapEstimatorOutput(pointmaps=self.decode_head(feature_map), scales=scales, **extras)
+        pointmaps = self.decode_head(feature_map)
+        loss = None if labels is None else pointmap_loss(pointmaps, labels, scales, scale_labels, valid_mask)
+        return Sapiens2PointmapEstimatorOutput(loss=loss, pointmaps=pointmaps, scales=scales, **extras)
 
 
 class Sapiens2ForImageMatting(_Sapiens2Estimator):
     """Alpha matte and premultiplied foreground."""
 
-    def forward(self, pixel_values: Tensor, **requests: bool) -> Sapiens2ImageMattingOutput:
-        """Mattes of (B, 3, H, W) normalised images; ``requests`` as in :class:`Sapiens2ForPoseEstimation`."""
+    def forward(
+        self,
+        pixel_values: Tensor,
+        labels: Tensor | None = None,
+        valid_mask: Tensor | None = None,
+        **requests: bool,
+    ) -> Sapiens2ImageMattingOutput:
+        """Mattes of (B, 3, H, W) normalised images.
+
+        ``labels`` and ``valid_mask`` are those of :func:`~sapiens2_core.losses.matting_loss`; ``requests`` as in
+        :class:`Sapiens2ForPoseEstimation`.
+        """
         feature_map, extras = self._features(pixel_values, **requests)
         matting = self.decode_head(feature_map).sigmoid()
-        return Sapiens2ImageMattingOutput(foregrounds=matting[:, :3], alphas=matting[:, 3:], **extras)
+        foregrounds, alphas = matting[:, :3], matting[:, 3:]
+        loss = None if labels is None else matting_loss(alphas, foregrounds, labels, valid_mask)
+        return Sapiens2ImageMattingOutput(loss=loss, alphas=alphas, foregrounds=foregrounds, **extras)
 
 
 class Sapiens2ForAlbedoEstimation(_Sapiens2Estimator):
     """Colour without light. The authors' network; transformers has no class for it."""
 
-    def forward(self, pixel_values: Tensor, **requests: bool) -> Sapiens2AlbedoEstimatorOutput:
-        """Albedo of (B, 3, H, W) normalised images; ``requests`` as in :class:`Sapiens2ForPoseEstimation`."""
+    def forward(
+        self,
+        pixel_values: Tensor,
+        labels: Tensor | None = None,
+        valid_mask: Tensor | None = None,
+        **requests: bool,
+    ) -> Sapiens2AlbedoEstimatorOutput:
+        """Albedo of (B, 3, H, W) normalised images.
+
+        ``labels`` and ``valid_mask`` are those of :func:`~sapiens2_core.losses.albedo_loss`; ``requests`` as in
+        :class:`Sapiens2ForPoseEstimation`.
+        """
         feature_map, extras = self._features(pixel_values, **requests)
-        return Sapiens2AlbedoEstimatorOutput(albedos=self.decode_head(feature_map), **extras)
+        albedos = self.decode_head(feature_map)
+        loss = None if labels is None else albedo_loss(albedos, labels, valid_mask)
+        return Sapiens2AlbedoEstimatorOutput(loss=loss, albedos=albedos, **extras)
 
 
 #: Every class that a checkpoint may be loaded into, by name.

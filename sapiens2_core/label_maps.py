@@ -38,8 +38,8 @@ def as_label_maps(maps: ImageInput, images: list[Tensor], as_large: bool) -> lis
         if as_large and values.shape[1:] != image.shape[1:]:
             (height, width), (image_height, image_width) = values.shape[1:], image.shape[1:]
             raise ValueError(
-                f"Segmentation map {index} has {width} × {height} pixels, but its image {image_width} × {image_height}; "
-                "to be cropped by the same boxes they need the same size."
+                f"Segmentation map {index} has {width} × {height} pixels, but its image {image_width} × "
+                f"{image_height}; to be cropped by the same boxes they need the same size."
             )
     return [values.to(image.device) for values, image in zip(found, images, strict=True)]
 

@@ -40,11 +40,15 @@ class Sapiens2GatedMLP(Sapiens2MLP):
 
 
 def drop_path(x: Tensor, probability: float, training: bool) -> Tensor:
-    """Stochastic depth: drops whole samples of a residual branch while training (arXiv 1603.09382)."""
+    """Stochastic depth: drops whole samples of a residual branch while training (arXiv 1603.09382).
+
+    Draws as transformers does, so that one seed gives both the same network.
+    """
     if probability == 0.0 or not training:
         return x
-    keep = x.new_empty((x.shape[0],) + (1,) * (x.ndim - 1)).bernoulli_(1 - probability)
-    return x * keep / (1 - probability)
+    keep = 1 - probability
+    kept = torch.rand((x.shape[0],) + (1,) * (x.ndim - 1), dtype=x.dtype, device=x.device) + keep
+    return x / keep * kept.floor()
 
 
 class Sapiens2Layer(nn.Module):
