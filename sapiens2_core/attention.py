@@ -81,11 +81,12 @@ def _grouped_kernel_available(query: Tensor, key: Tensor, value: Tensor) -> bool
     """Whether a fused kernel takes fewer key/value heads than query heads as they are.
 
     On the CPU the fused kernel does. On CUDA flash attention does (fp16 and bf16 only); without it PyTorch falls
-    back to the math kernel, whose memory grows with the square of the tokens.
+    back to the math kernel, whose memory grows with the square of the tokens. torch.compile can't trace the question
+    (PyTorch 2.9), so compiled networks do without.
     """
     if query.device.type == "cpu":
         return True
-    if query.device.type != "cuda":
+    if query.device.type != "cuda" or torch.compiler.is_compiling():
         return False
     params = torch.backends.cuda.SDPAParams(query, key, value, None, 0.0, False, True)
     return torch.backends.cuda.can_use_flash_attention(params)
