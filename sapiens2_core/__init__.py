@@ -1,5 +1,16 @@
 """Sapiens2: pose, body parts, surface normals, pointmaps, mattes and albedo of people in pictures."""
 
+from .auto import (
+    AutoBackbone,
+    AutoImageProcessor,
+    AutoModel,
+    AutoModelForAlbedoEstimation,
+    AutoModelForImageMatting,
+    AutoModelForNormalEstimation,
+    AutoModelForPointmapEstimation,
+    AutoModelForPoseEstimation,
+    AutoModelForSemanticSegmentation,
+)
 from .backbone import BaseModelOutputWithPooling, Sapiens2Backbone, Sapiens2BackboneOutput, Sapiens2Model
 from .checkpoint import CheckpointInfo, inspect
 from .checkpoint_files import CheckpointError
@@ -20,9 +31,19 @@ from .estimators import (
 )
 from .image_processor import Sapiens2ImageProcessor
 from .inference import Estimator
+from .photos import load_image
 from .pretrained import Sapiens2PreTrainedModel
 
 __all__ = [
+    "AutoBackbone",
+    "AutoImageProcessor",
+    "AutoModel",
+    "AutoModelForAlbedoEstimation",
+    "AutoModelForImageMatting",
+    "AutoModelForNormalEstimation",
+    "AutoModelForPointmapEstimation",
+    "AutoModelForPoseEstimation",
+    "AutoModelForSemanticSegmentation",
     "BaseModelOutputWithPooling",
     "CheckpointError",
     "CheckpointInfo",
@@ -47,4 +68,5 @@ __all__ = [
     "Sapiens2PreTrainedModel",
     "SemanticSegmenterOutput",
     "inspect",
+    "load_image",
 ]

@@ -102,6 +102,7 @@ class Sapiens2Embeddings(nn.Module):
 
     def __init__(self, config: Sapiens2Config, operations=nn) -> None:
         super().__init__()
+        self.casts_weights = operations is not nn  # a host's layers cast their weights to the input's type
         size, patch = config.hidden_size, config.patch_height_width
         self.cls_token = nn.Parameter(torch.empty(1, 1, size))
         self.mask_token = nn.Parameter(torch.empty(1, 1, size)) if config.use_mask_token else None
@@ -111,6 +112,8 @@ class Sapiens2Embeddings(nn.Module):
 
     def forward(self, pixel_values: Tensor, bool_masked_pos: Tensor | None = None) -> tuple[Tensor, tuple[int, int]]:
         """(B, 3, H, W) → (B, tokens, C) and the patch grid (rows, columns)."""
+        if not self.casts_weights:
+            pixel_values = pixel_values.to(self.patch_embeddings.weight.dtype)
         patches = self.tokenizer(self.patch_embeddings(pixel_values))
         grid = (patches.shape[2], patches.shape[3])
         patches = patches.flatten(2).transpose(1, 2)
@@ -176,6 +179,13 @@ class _Sapiens2Transformer(Sapiens2PreTrainedModel):
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         init_transformer(self, config)
 
+    def _requests(self, hidden_states: bool | None, attentions: bool | None) -> tuple[bool, bool]:
+        """What a call asks for, or else the configuration."""
+        return (
+            self.config.output_hidden_states if hidden_states is None else hidden_states,
+            self.config.output_attentions if attentions is None else attentions,
+        )
+
     def _encode(
         self, pixel_values: Tensor, bool_masked_pos: Tensor | None, keep, output_attentions: bool
     ) -> tuple[Tensor, dict[int, Tensor], tuple[Tensor, ...], tuple[int, int]]:
@@ -192,20 +202,21 @@ class Sapiens2Model(_Sapiens2Transformer):
         self,
         pixel_values: Tensor,
         bool_masked_pos: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
     ) -> BaseModelOutputWithPooling:
         """Tokens of an image.
 
         Args:
             pixel_values: (B, 3, H, W) normalised; H and W multiples of 16 (64 for the 4K tokenizer).
             bool_masked_pos: (B, patches), True where the mask token stands in for a patch.
-            output_hidden_states: whether to return every layer's output.
-            output_attentions: whether to return every layer's attention weights (memory grows with tokens²).
+            output_hidden_states: whether to return every layer's output; None: as the configuration says.
+            output_attentions: likewise every layer's attention weights (memory grows with tokens²).
 
         Raises:
             ValueError: the input's size doesn't fit.
         """
+        output_hidden_states, output_attentions = self._requests(output_hidden_states, output_attentions)
         keep = range(self.config.num_hidden_layers + 1) if output_hidden_states else ()
         hidden, kept, attentions, _ = self._encode(pixel_values, bool_masked_pos, keep, output_attentions)
         hidden = self.norm(hidden)
@@ -229,22 +240,25 @@ class Sapiens2Backbone(_Sapiens2Transformer):
     def forward(
         self,
         pixel_values: Tensor,
-        return_class_token: bool = False,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
+        return_class_token: bool | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
     ) -> Sapiens2BackboneOutput:
         """Feature maps of an image.
 
         Args:
             pixel_values: (B, 3, H, W) normalised; H and W multiples of 16 (64 for the 4K tokenizer).
-            return_class_token: whether to return the CLS tokens of the chosen stages.
-            output_hidden_states: whether to return every layer's output.
-            output_attentions: whether to return every layer's attention weights.
+            return_class_token: whether to return the CLS tokens of the chosen stages; None: as the configuration says.
+            output_hidden_states: likewise every layer's output.
+            output_attentions: likewise every layer's attention weights (memory grows with tokens²).
 
         Raises:
             ValueError: the input's size doesn't fit.
         """
         config = self.config
+        output_hidden_states, output_attentions = self._requests(output_hidden_states, output_attentions)
+        if return_class_token is None:
+            return_class_token = config.return_class_token
         keep = range(config.num_hidden_layers + 1) if output_hidden_states else config.out_indices
         _, kept, attentions, grid = self._encode(pixel_values, None, keep, output_attentions)
         feature_maps, cls_tokens = [], []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file as save_safetensors
@@ -15,6 +18,7 @@ from .checkpoint_files import CheckpointError, CheckpointFiles
 from .config import Sapiens2Config
 from .estimators import MODEL_CLASSES, task_of
 from .files import replacing
+from .hub import resolve
 from .layouts import IGNORED, ORIGINAL, TRANSFORMERS, Source, source_of
 from .pretrained import Sapiens2PreTrainedModel
 from .recognition import IMAGE_SIZE_KEY, recognise
@@ -72,11 +76,12 @@ def describe(files: CheckpointFiles) -> CheckpointInfo:
 
 
 def load(
-    path: str | Path,
+    path_or_repo: str | Path,
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
     operations=nn,
     expected: type[Sapiens2PreTrainedModel] | None = None,
+    config_overrides: Mapping[str, Any] | None = None,
 ) -> Sapiens2PreTrainedModel:
     """The network of a checkpoint, in evaluation mode.
 
@@ -84,19 +89,25 @@ def load(
     the network, and the file is free afterwards.
 
     Args:
-        path: a .safetensors file, or a folder with one or with shards, with or without config.json.
+        path_or_repo: a .safetensors file, or a folder with one or with shards, with or without config.json, or a
+            repository on the Hugging Face hub ("owner/name"), which is downloaded if it isn't in the cache.
         dtype: type to hold the weights in; None keeps the stored one.
         device: where to put them.
         operations: namespace of layer classes (see :class:`~sapiens2_core.pretrained.Sapiens2PreTrainedModel`).
         expected: the class wanted; None takes the one of the checkpoint's task.
+        config_overrides: fields of the configuration to change; only what changes no weight.
 
     Raises:
-        CheckpointError: not a Sapiens2 checkpoint, broken, of another task, or with missing or unexpected tensors.
+        CheckpointError: not a Sapiens2 checkpoint, broken, of another task, or with missing or unexpected tensors;
+            a repository that can't be had.
+        ValueError: an override that isn't a field or that doesn't fit the weights.
     """
-    with CheckpointFiles(path) as files:
+    with CheckpointFiles(resolve(path_or_repo)) as files:
         info = describe(files)
         cls = _class_for(info, expected)
         sources = match_tensors(files, info, cls)
+        if config_overrides:
+            info = _overridden(info, cls, config_overrides)
         dtype = dtype or info.dtype
         weights = {name: files.read(source, dtype, device) for name, source in sources.items()}
     with torch.device("meta"):
@@ -115,6 +126,26 @@ def _class_for(info: CheckpointInfo, expected: type[Sapiens2PreTrainedModel] | N
     )
 
 
+def _overridden(
+    info: CheckpointInfo, cls: type[Sapiens2PreTrainedModel], overrides: Mapping[str, Any]
+) -> CheckpointInfo:
+    """``info`` with fields of its configuration changed, where the network keeps its weights."""
+    config = info.config.replaced(**overrides)
+    if _blueprint(cls, config) != _blueprint(cls, info.config):
+        names = ", ".join(f"{name}={value!r}" for name, value in overrides.items())
+        raise ValueError(f"{names} asks for other weights than {info.path.name} holds; leave out what changes them.")
+    return dataclasses.replace(info, config=config)
+
+
+def _blueprint(cls: type[Sapiens2PreTrainedModel], config: Sapiens2Config) -> dict[str, tuple[int, ...]]:
+    """Shapes of a network's parameters by name.
+
+    They are those of torch.nn's layers: a host's may have no weights before they are loaded.
+    """
+    with torch.device("meta"):
+        return {name: tuple(tensor.shape) for name, tensor in cls(config).state_dict().items()}
+
+
 def match_tensors(
     files: CheckpointFiles, info: CheckpointInfo, cls: type[Sapiens2PreTrainedModel]
 ) -> dict[str, Source]:
@@ -123,9 +154,7 @@ def match_tensors(
     Raises:
         CheckpointError: tensors are missing, unexpected or of another shape; the message lists them.
     """
-    # Names and shapes are those of torch.nn's layers: a host's may have no weights before they are loaded.
-    with torch.device("meta"):
-        blueprint = cls(info.config).state_dict()
+    blueprint = _blueprint(cls, info.config)
     task = TASKS[info.task]
     head = info.config.head_config
     shuffle = bool(head and head.use_pixel_shuffle)
@@ -142,9 +171,9 @@ def match_tensors(
         if not IGNORED.search(name) and not (bare and name.startswith(heads))
     }
     misshapen = {
-        f"{source.name} {files.shape(source)} instead of {tuple(blueprint[name].shape)}"
+        f"{source.name} {files.shape(source)} instead of {blueprint[name]}"
         for name, source in sources.items()
-        if source.name in files.shapes and files.shape(source) != tuple(blueprint[name].shape)
+        if source.name in files.shapes and files.shape(source) != blueprint[name]
     }
     titles = {"missing": wanted - files.shapes.keys(), "unexpected": unexpected, "of another shape": misshapen}
     problems = [f"{title}: {_listing(sorted(names))}" for title, names in titles.items() if names]

@@ -39,16 +39,29 @@ def _refuse_pickle(path: Path) -> None:
         )
 
 
+def shard_names(index: Path) -> list[str]:
+    """Names of the shards that an index lists.
+
+    Raises:
+        CheckpointError: it isn't such an index, or lists other files than .safetensors beside it.
+    """
+    try:
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        is_plain = all(name.endswith(".safetensors") and Path(name).name == name for name in names)
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise CheckpointError(
+            f"{index.name} is not a readable index of shards; download {index.parent.name} again."
+        ) from error
+    if not is_plain:
+        raise CheckpointError(f"{index.name} names files that are not shards: {', '.join(names)}.")
+    return names
+
+
 def _files_in_folder(folder: Path) -> list[Path]:
     """The weight files of a folder: shards named by an index, else model.safetensors, else the only file."""
     indices = sorted(folder.glob(f"*{INDEX_SUFFIX}"))
     if indices:
-        try:
-            names = sorted(set(json.loads(indices[0].read_text(encoding="utf-8"))["weight_map"].values()))
-        except (ValueError, KeyError, AttributeError) as error:
-            raise CheckpointError(
-                f"{indices[0].name} is not a readable index of shards; download {folder.name} again."
-            ) from error
+        names = shard_names(indices[0])
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             raise CheckpointError(f"{folder.name} lacks shards that its index names: {', '.join(missing)}.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .hub import CONFIG_NAME, find_json
 from .keypoints import FLIP_PAIRS
 from .tasks import TASKS
 
@@ -24,6 +25,16 @@ def as_pair(value: int | list[int] | tuple[int, int]) -> tuple[int, int]:
 def _known_fields(cls: type, values: dict[str, Any]) -> dict[str, Any]:
     names = {f.name for f in dataclasses.fields(cls)}
     return {key: value for key, value in values.items() if key in names}
+
+
+#: Fields of a configuration that are worked out anew when another is changed.
+_FOLLOWING = {
+    "out_indices": ("out_features",),
+    "num_labels": ("id2label",),
+    "num_hidden_layers": ("num_key_value_heads_per_layer",),
+    "num_attention_heads": ("num_key_value_heads_per_layer",),
+    "num_key_value_attention_heads": ("num_key_value_heads_per_layer",),
+}
 
 
 @dataclass
@@ -85,6 +96,7 @@ class Sapiens2Config:
             layers, grouped-query attention between them.
         id2label: name of each channel of the decode head's last convolution; LABEL_0, LABEL_1… when None.
         num_labels: how many there are; follows from ``id2label`` where that is given.
+        output_hidden_states, output_attentions, return_class_token: what networks give when a call doesn't say.
         num_tokenizer_layers: transformer blocks of the 4K tokenizer; 0 builds none. Not in transformers.
         tokenizer_window_size: patch tokens per side of a tokenizer window. Not in transformers.
 
@@ -131,6 +143,9 @@ class Sapiens2Config:
     architectures: list[str] | None = None
     out_features: list[str] | None = None
     out_indices: list[int] | None = None
+    output_hidden_states: bool = False
+    output_attentions: bool = False
+    return_class_token: bool = False
     num_tokenizer_layers: int = 0
     tokenizer_window_size: int = 4
 
@@ -167,6 +182,9 @@ class Sapiens2Config:
                     f"{self.stage_names[-1]}."
                 )
         elif self.out_indices is not None:
+            last = len(self.stage_names) - 1
+            if any(not -last - 1 <= index <= last for index in self.out_indices):
+                raise ValueError(f"out_indices are {list(self.out_indices)}, but the stages are 0 (stem) to {last}.")
             self.out_features = [self.stage_names[index] for index in self.out_indices]
         else:
             self.out_features = [self.stage_names[-1]]
@@ -193,6 +211,25 @@ class Sapiens2Config:
         window = self.tokenizer_window_size if self.num_tokenizer_layers else 1
         return self.patch_height_width[0] * window, self.patch_height_width[1] * window
 
+    def replaced(self, **changes: Any) -> Sapiens2Config:
+        """A copy with some fields changed; fields that follow from them, and aren't given, change along.
+
+        Raises:
+            ValueError: there is no such field, or ``out_features`` and ``out_indices`` contradict each other.
+        """
+        unknown = [name for name in changes if name not in _known_fields(type(self), changes) or name == "model_type"]
+        if unknown:
+            raise ValueError(f"A Sapiens2 configuration has no {', '.join(unknown)}.")
+        following = {name: None for field, names in _FOLLOWING.items() if field in changes for name in names}
+        config = dataclasses.replace(self, **(following | changes))
+        indices = changes.get("out_indices")
+        if indices is not None and [config.stage_names[index] for index in indices] != config.out_features:
+            raise ValueError(
+                f"out_features {config.out_features} and out_indices {list(indices)} name different stages; "
+                "give one of them."
+            )
+        return config
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Sapiens2Config:
         """A configuration from what a config.json holds; keys of other libraries are ignored.
@@ -211,6 +248,9 @@ class Sapiens2Config:
         """What config.json holds: transformers reads it too, so fields it lacks are left out where unused."""
         values = dataclasses.asdict(self)
         values.pop("num_labels")
+        for request in ("output_hidden_states", "output_attentions", "return_class_token"):
+            if not values[request]:
+                values.pop(request)
         if not self.num_tokenizer_layers:
             values.pop("num_tokenizer_layers")
             values.pop("tokenizer_window_size")
@@ -219,11 +259,19 @@ class Sapiens2Config:
         return values
 
     @classmethod
-    def from_pretrained(cls, path: str | Path) -> Sapiens2Config:
-        """Reads ``config.json`` of a folder (or the file itself)."""
-        path = Path(path)
-        path = path / "config.json" if path.is_dir() else path
-        return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    def from_pretrained(cls, path_or_repo: str | Path, **options) -> Sapiens2Config:
+        """Reads ``config.json``: of a folder, of a repository on the hub, or the file itself.
+
+        ``options`` are :class:`~sapiens2_core.hub.HubOptions`.
+
+        Raises:
+            ValueError: there is none, or it is of another kind of model.
+        """
+        path = Path(path_or_repo)
+        file = path if path.is_file() else find_json(path_or_repo, CONFIG_NAME, **options)
+        if file is None:
+            raise ValueError(f"There is no {CONFIG_NAME} in {path_or_repo}.")
+        return cls.from_dict(json.loads(file.read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True)

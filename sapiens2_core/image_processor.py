@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,7 +14,9 @@ from torch import Tensor
 
 from .batch_feature import BatchFeature
 from .crops import Boxes, as_boxes, center_crop, crop_and_resize, resize, resize_letterboxed
+from .files import replacing
 from .heatmap_targets import Keypoints, as_keypoints, keypoints_to_heatmaps
+from .hub import PREPROCESSOR_NAME, HubOptions, find_json
 from .image_inputs import ImageInput, as_rgb_images
 from .label_maps import as_label_maps, reduce_labels
 from .post_processing import PostProcessing
@@ -89,6 +93,48 @@ class Sapiens2ImageProcessor(PostProcessing):
             raise ValueError(f"resample is {self.resample!r}; it must be 0 (nearest), 2 (bilinear) or 3 (bicubic).")
         if self.data_format != "channels_first":
             raise ValueError(f'data_format is {self.data_format!r}; results are always "channels_first".')
+
+    @classmethod
+    def from_pretrained(cls, path_or_repo: str | Path, **options: Any) -> Sapiens2ImageProcessor:
+        """Reads ``preprocessor_config.json``: of a folder, of a repository on the hub, or the file itself.
+
+        Args:
+            path_or_repo: the folder, the repository's "owner/name", or the file.
+            options: options of this class to change, and :class:`~sapiens2_core.hub.HubOptions`.
+
+        Raises:
+            ValueError: there is none, or it is of another model's processor.
+            TypeError: an unknown option.
+        """
+        hub, changes = cls.split_options(options)
+        path = Path(path_or_repo)
+        file = path if path.is_file() else find_json(path_or_repo, PREPROCESSOR_NAME, **hub)
+        if file is None:
+            raise ValueError(
+                f"There is no {PREPROCESSOR_NAME} in {path_or_repo}; AutoImageProcessor.from_pretrained makes a "
+                "processor for any checkpoint."
+            )
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        kind = stored.get("image_processor_type") or cls.__name__
+        if not kind.startswith(cls.__name__):  # transformers has names with endings for other ways of resizing
+            raise ValueError(f"{file} is of a {kind}, not of a {cls.__name__}.")
+        known = {field.name: stored[field.name] for field in dataclasses.fields(cls) if field.name in stored}
+        return cls(**(known | changes))
+
+    @staticmethod
+    def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of :meth:`from_pretrained` as those of the hub, and the processor's own."""
+        hub = {name: value for name, value in options.items() if name in HubOptions.__annotations__}
+        return hub, {name: value for name, value in options.items() if name not in hub}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Writes ``preprocessor_config.json``, which transformers reads too."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        options = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        text = json.dumps({"image_processor_type": type(self).__name__} | options, indent=2)
+        with replacing(folder / PREPROCESSOR_NAME) as temporary:
+            temporary.write_text(text + "\n", encoding="utf-8")
 
     def preprocess(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import numpy as np
 import torch
@@ -15,6 +17,9 @@ PHOTO_SUFFIXES = (
     *(".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff"),
     *(".gif", ".jp2", ".ppm", ".pgm", ".tga", ".avif", ".heic", ".heif"),
 )
+
+#: Seconds without an answer after which a picture's address is given up.
+_DOWNLOAD_TIMEOUT = 30
 
 #: What Pillow raises for files that are no pictures, are cut off, or are damaged.
 _UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
@@ -76,6 +81,29 @@ def open_photo(path: Path) -> Tensor:
     except _UNREADABLE as error:
         raise _unreadable(path, error) from error
     return torch.from_numpy(pixels).movedim(-1, 0)
+
+
+def load_image(image: str | Path | Image.Image) -> Image.Image:
+    """A picture as 8-bit RGB, turned upright as its EXIF orientation says.
+
+    Args:
+        image: a file, an http or https address, or an open picture.
+
+    Raises:
+        ValueError: it can't be had or read; the message names it.
+    """
+    source = image
+    try:
+        if isinstance(image, str) and image.startswith(("http://", "https://")):
+            request = Request(image, headers={"User-Agent": "sapiens2"})  # some sites refuse Python's own name
+            with urlopen(request, timeout=_DOWNLOAD_TIMEOUT) as response:
+                image = io.BytesIO(response.read())
+        if isinstance(image, Image.Image):
+            return Image.fromarray(_rgb(ImageOps.exif_transpose(image)))
+        with Image.open(image) as opened:
+            return Image.fromarray(_rgb(ImageOps.exif_transpose(opened)))
+    except _UNREADABLE as error:
+        raise ValueError(f"{source} can't be loaded as a picture ({error}).") from error
 
 
 def result_names(photos: Sequence[Path]) -> list[str]:

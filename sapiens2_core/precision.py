@@ -7,6 +7,36 @@ import torch
 PRECISIONS: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
+def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    """A floating point type, also from its name in PyTorch ("bfloat16"); None and "auto" are None.
+
+    Raises:
+        ValueError: no such type.
+    """
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if dtype is None or dtype == "auto":
+        return None
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ValueError(f"dtype is {dtype!r}; give torch.float32, torch.bfloat16 or torch.float16, or None.")
+    return found
+
+
+def as_device(device_map: str | int | torch.device) -> torch.device:
+    """The one device that transformers' ``device_map`` names; "auto" is the best there is.
+
+    Raises:
+        ValueError: it spreads the network over devices, or is none.
+    """
+    if device_map == "auto":
+        return default_device()
+    try:
+        return torch.device(device_map)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f'device_map is {device_map!r}; give "auto" or one device, such as "cuda:0": a network is never spread.'
+        ) from error
+
+
 def default_device() -> torch.device:
     """The device that a person would want: CUDA, Apple's GPU, else the CPU."""
     if torch.cuda.is_available():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from .config import Sapiens2Config
+from .hub import resolve
+from .precision import as_device, as_dtype
 
 Model = TypeVar("Model", bound="Sapiens2PreTrainedModel")
 
@@ -68,25 +70,59 @@ class Sapiens2PreTrainedModel(nn.Module):
     @classmethod
     def from_pretrained(
         cls: type[Model],
-        path: str | Path,
-        dtype: torch.dtype | None = None,
-        device: str | torch.device = "cpu",
+        path_or_repo: str | Path,
+        dtype: torch.dtype | str | None = None,
+        device: str | torch.device | None = None,
         operations=nn,
+        *,
+        device_map: str | int | torch.device | None = None,
+        revision: str | None = None,
+        cache_dir: str | Path | None = None,
+        local_files_only: bool = False,
+        token: str | bool | None = None,
+        endpoint: str | None = None,
+        **config_overrides: Any,
     ) -> Model:
-        """Reads a checkpoint: a .safetensors file or a folder, in the authors' or transformers' layout.
+        """Reads a checkpoint: a .safetensors file, a folder or a repository, in the authors' or transformers' layout.
 
         Args:
-            path: the file or folder. The bare model and the backbone also read the checkpoint of any task.
-            dtype: type to hold the weights in; None keeps the stored one.
-            device: where to put them.
+            path_or_repo: the file or folder, or the "owner/name" of a repository on the Hugging Face hub, such as
+                "facebook/sapiens2-normal-1b". The bare model and the backbone also read the checkpoint of any task;
+                :class:`Sapiens2PreTrainedModel` itself gives the class of the checkpoint's task.
+            dtype: type to hold the weights in, also by name ("bfloat16"); None, or "auto", keeps the stored one.
+            device: where to put them; the CPU by default.
             operations: namespace of layer classes.
+            device_map: transformers' name for ``device``; "auto" takes the best there is. Always one device.
+            revision, cache_dir, local_files_only, token, endpoint: see :class:`~sapiens2_core.hub.HubOptions`.
+            config_overrides: fields of the configuration to change, such as ``out_indices``; only what changes no
+                weight.
 
         Raises:
-            CheckpointError: the file isn't a Sapiens2 checkpoint, is broken, or is of another task.
+            CheckpointError: the file isn't a Sapiens2 checkpoint, is broken, or is of another task; the repository
+                can't be had.
+            ValueError: an override that isn't a field or that doesn't fit the weights; an unknown dtype or device.
         """
         from .checkpoint import load  # checkpoint builds networks, so it imports this module
 
-        return load(path, dtype=dtype, device=device, operations=operations, expected=cls)
+        if device is not None and device_map is not None:
+            raise ValueError("device and device_map mean the same; give one of them.")
+        if device is None:
+            device = "cpu" if device_map is None else as_device(device_map)
+        hub = {
+            "revision": revision,
+            "cache_dir": cache_dir,
+            "local_files_only": local_files_only,
+            "token": token,
+            "endpoint": endpoint,
+        }
+        return load(
+            resolve(path_or_repo, **hub),
+            dtype=as_dtype(dtype),
+            device=device,
+            operations=operations,
+            expected=None if cls is Sapiens2PreTrainedModel else cls,
+            config_overrides=config_overrides,
+        )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Writes ``config.json`` and ``model.safetensors`` (authors' names, as transformers does by default)."""
