@@ -7,6 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,39 @@ def write_depth_png(target: Path, depth: Tensor) -> None:
     millimetres = (depth.double().nan_to_num(0, 0, 0) * MILLIMETRES_PER_METRE).round().clamp(0, 65535)
     with replacing(target) as temporary:
         Image.fromarray(millimetres.cpu().numpy().astype(np.uint16)).save(temporary)
+
+
+def write_exr(target: Path, depth: Tensor) -> None:
+    """Writes depth as an OpenEXR picture with one 32-bit float channel, Y, compressed without loss.
+
+    Args:
+        target: the file.
+        depth: (H, W) metres, written as they are.
+
+    Raises:
+        RuntimeError: PyAV isn't installed, or has no writer for EXR. ComfyUI brings it along.
+    """
+    try:
+        import av
+    except ImportError as error:
+        raise RuntimeError("EXR files need PyAV. Install it (pip install av), or save as NPY or PNG.") from error
+
+    codec = av.CodecContext.create("exr", "w")
+    codec.height, codec.width = depth.shape
+    codec.pix_fmt = "grayf32le"
+    codec.time_base = Fraction(1, 1)
+    codec.options = {"compression": "zip16"}
+    pixels = np.ascontiguousarray(depth.float().cpu().numpy())
+    frame = av.VideoFrame.from_ndarray(pixels, format=codec.pix_fmt)
+    packets = [*codec.encode(frame), *codec.encode(None)]  # None: there are no more frames
+    with replacing(target) as temporary:
+        temporary.write_bytes(b"".join(map(bytes, packets)))
+
+
+def write_npy(target: Path, array: Tensor) -> None:
+    """Writes one array for ``numpy.load``."""
+    with replacing(target) as temporary:
+        np.save(temporary, array.cpu().numpy())
 
 
 def write_npz(target: Path, **arrays: Tensor | np.ndarray | float) -> None:

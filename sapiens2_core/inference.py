@@ -15,8 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .checkpoint import load
+from .crops import letterbox
 from .estimators import task_of
 from .image_processor import Sapiens2ImageProcessor
+from .point_resize import resize_points
 from .precision import choose_dtype, default_device
 from .pretrained import Sapiens2PreTrainedModel
 from .results import FrameFeatures, FrameMatte, FramePointmap, FramePose, PersonPose
@@ -95,6 +97,7 @@ class Estimator:
         *,
         batch_size: int = 1,
         flip_test: bool = False,
+        masks: Iterable[Tensor] | None = None,
         on_progress: Callable[[int], None] = _nothing,
         check_cancelled: Callable[[], None] = _nothing,
     ) -> Iterator[list[FrameResult]]:
@@ -108,6 +111,8 @@ class Estimator:
                 None looks for one person in the whole frame, as the authors do.
             batch_size: how many frames (pose: crops of people, over all frames) go through at once.
             flip_test: for pose: average with the mirrored image's heatmaps; twice the time.
+            masks: for pointmaps: per frame (H, W) bool, True on the person, so that no point of the result is an
+                average of person and background (:func:`~sapiens2_core.point_resize.resize_points`).
             on_progress: called after each batch with the number of frames done.
             check_cancelled: called before each batch; raise from it to stop.
 
@@ -121,12 +126,14 @@ class Estimator:
         """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1.")
+        if masks is not None and self.task.name != "pointmap":
+            raise ValueError(f"Masks are for pointmaps; this checkpoint {self.task.does}.")
         if self.task.name == "pose":
             batches = self._pose_batches(frames, boxes, batch_size, flip_test, check_cancelled)
         elif boxes is not None:
             raise ValueError(f"Boxes are for pose; this checkpoint {self.task.does} over whole frames.")
         else:
-            batches = self._dense_batches(frames, batch_size, check_cancelled)
+            batches = self._dense_batches(frames, masks, batch_size, check_cancelled)
         done = 0
         for results in batches:
             done += len(results)
@@ -134,21 +141,27 @@ class Estimator:
             yield results
 
     def _dense_batches(
-        self, frames: Iterable[Tensor], batch_size: int, check_cancelled: Callable[[], None]
+        self,
+        frames: Iterable[Tensor],
+        masks: Iterable[Tensor] | None,
+        batch_size: int,
+        check_cancelled: Callable[[], None],
     ) -> Iterator[list[FrameResult]]:
         numbered = enumerate(frames)
+        masks = None if masks is None else iter(masks)
         while batch := list(itertools.islice(numbered, batch_size)):
             check_cancelled()
-            yield self._dense_batch(batch)
+            more = {} if masks is None else {"masks": list(itertools.islice(masks, len(batch)))}
+            yield self._dense_batch(batch, **more)
 
     @torch.no_grad()
-    def _dense_batch(self, numbered: list[tuple[int, Tensor]]) -> list[FrameResult]:
+    def _dense_batch(self, numbered: list[tuple[int, Tensor]], **more: Any) -> list[FrameResult]:
         batch = [self._on_device(frame, number) for number, frame in numbered]
         sizes = [tuple(frame.shape[-2:]) for frame in batch]
         pixel_values = self._pixel_values(batch)
         del batch  # frames can be larger than everything else here
         outputs = self._forward(pixel_values)
-        return getattr(self, f"_decode_{self.task.name}")(outputs, sizes)
+        return getattr(self, f"_decode_{self.task.name}")(outputs, sizes, **more)
 
     def _pixel_values(self, frames: list[Tensor], **more: Any) -> Tensor:
         """Frames, or crops of them, as the network's input."""
@@ -201,13 +214,19 @@ class Estimator:
         mattes = self.processor.post_process_image_matting(outputs, target_sizes=sizes)
         return [FrameMatte(alpha=found["alpha"].cpu(), foreground=found["foreground"].cpu()) for found in mattes]
 
-    def _decode_pointmap(self, outputs: Any, sizes: list[Size]) -> list[FramePointmap]:
-        maps = self.processor.post_process_pointmap_estimation(outputs, source_sizes=sizes)
+    def _decode_pointmap(
+        self, outputs: Any, sizes: list[Size], masks: Sequence[Tensor] | None = None
+    ) -> list[FramePointmap]:
+        boxes = [letterbox(size, self.model.config.image_height_width) for size in sizes]
+        inner_sizes = [(box.height, box.width) for box in boxes]
+        maps = self.processor.post_process_pointmap_estimation(outputs, source_sizes=sizes, target_sizes=inner_sizes)
         scales = [1.0] * len(sizes) if outputs.scales is None else outputs.scales[:, 0].tolist()
-        return [
-            FramePointmap(points=found["pointmap"].cpu(), scale=scale, focal_length=self._focal_length(scale, size))
-            for found, scale, size in zip(maps, scales, sizes, strict=True)
-        ]
+        results = []
+        for index, (found, scale, size) in enumerate(zip(maps, scales, sizes, strict=True)):
+            mask = None if masks is None else masks[index].to(found["pointmap"].device)
+            points = resize_points(found["pointmap"], size, mask).cpu()
+            results.append(FramePointmap(points, scale, self._focal_length(scale, size)))
+        return results
 
     def _focal_length(self, scale: float, size: Size) -> float:
         """In pixels of a frame of (height, width) ``size``.

@@ -1,4 +1,5 @@
 import json
+import sys
 
 import cv2
 import numpy as np
@@ -39,6 +40,45 @@ def test_depth_png_is_16_bit_millimetres(tmp_path):
     found = cv2.imread(str(tmp_path / "d.png"), cv2.IMREAD_UNCHANGED)
     assert found.dtype == np.uint16
     assert found.tolist() == [[1234, 2000, 65535], [0, 0, 0]]
+
+
+def depths() -> torch.Tensor:
+    depth = 100 * torch.rand(37, 53, generator=torch.Generator().manual_seed(0))
+    depth[0, :3] = torch.tensor([float("inf"), -3.0, 1e-30])
+    return depth
+
+
+def test_depth_png_comes_back_within_half_a_millimetre(tmp_path):
+    depth = depths().clamp(0, 65.535)
+    files.write_depth_png(tmp_path / "d.png", depth)
+    with Image.open(tmp_path / "d.png") as image:
+        found = np.array(image, dtype=np.float64) / 1000
+    assert np.abs(found - depth.numpy()).max() <= 0.0005 + 1e-6
+
+
+def test_exr_comes_back_bit_by_bit(tmp_path):
+    av = pytest.importorskip("av")
+    depth = depths()
+    files.write_exr(tmp_path / "d.exr", depth)
+    with av.open(str(tmp_path / "d.exr")) as container:
+        (frame,) = container.decode(video=0)
+    assert frame.format.name == "grayf32le"
+    assert np.array_equal(frame.to_ndarray(), depth.numpy())
+    header = (tmp_path / "d.exr").read_bytes()[:400]
+    assert header[:4] == b"\x76\x2f\x31\x01"  # OpenEXR's magic number
+    assert b"Y\0" + (2).to_bytes(4, "little") in header  # one channel, 32-bit float
+
+
+def test_exr_without_its_writer_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(RuntimeError, match=r"pip install av.*NPY"):
+        files.write_exr(tmp_path / "d.exr", depths())
+    assert not list(tmp_path.iterdir())
+
+
+def test_npy_comes_back_bit_by_bit(tmp_path):
+    files.write_npy(tmp_path / "d.npy", depths())
+    assert np.array_equal(np.load(tmp_path / "d.npy"), depths().numpy())
 
 
 def test_npz_holds_named_arrays(tmp_path):
