@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 _BODY = [*range(21), 41, 62, 69]
 
 #: A keypoint counts when its score is above this, the threshold that the nodes offer as a default.
-_VISIBLE = 0.3
+VISIBLE = 0.3
 
 #: Standard deviation, as a share of the person's longer side, of how far a keypoint gets from where it was expected.
 #: Wide: within a 24th of a second a runner covers a sixth of his height, an arm swings farther.
@@ -26,6 +26,21 @@ _LEAST_AFFINITY = 0.1
 
 #: Frames without a sighting after which a person is somebody new.
 MAX_LOST_FRAMES = 30
+
+
+def visible_box(points: Floats, scores: Floats, box: tuple[float, float, float, float]) -> Floats:
+    """x1, y1, x2, y2 around the visible keypoints; where there are hardly any, of the box that the person came from.
+
+    Args:
+        points: (308, 2) pixels.
+        scores: (308,).
+        box: x, y, width, height.
+    """
+    seen = points[scores > VISIBLE]
+    if len(seen) >= 4:
+        return np.concatenate([seen.min(axis=0), seen.max(axis=0)])
+    x, y, width, height = box
+    return np.array([x, y, x + width, y + height])
 
 
 @dataclass
@@ -45,13 +60,7 @@ class _Sighting:
     @classmethod
     def of(cls, person: PersonPose) -> _Sighting:
         points, scores = person.keypoints.double().numpy(), person.scores.double().numpy()
-        seen = points[scores > _VISIBLE]
-        if len(seen) >= 4:
-            box = np.concatenate([seen.min(axis=0), seen.max(axis=0)])
-        else:
-            x, y, width, height = person.box
-            box = np.array([x, y, x + width, y + height])
-        return cls(points[_BODY], scores[_BODY] > _VISIBLE, box)
+        return cls(points[_BODY], scores[_BODY] > VISIBLE, visible_box(points, scores, person.box))
 
     @property
     def side(self) -> float:
