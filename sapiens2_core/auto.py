@@ -9,7 +9,7 @@ from . import estimators
 from .backbone import Sapiens2Backbone
 from .checkpoint import inspect
 from .config import Sapiens2Config, official_config
-from .hub import CATALOGUE, PREPROCESSOR_NAME, find_json, resolve
+from .hub import CATALOGUE, PREPROCESSOR_NAME, find_json, repo_id_of, resolve
 from .image_processor import Sapiens2ImageProcessor
 from .pretrained import Sapiens2PreTrainedModel
 from .tasks import TASKS
@@ -62,7 +62,7 @@ class AutoImageProcessor:
         hub, changes = Sapiens2ImageProcessor.split_options(options)
         if find_json(path_or_repo, PREPROCESSOR_NAME, **hub) is not None:
             return Sapiens2ImageProcessor.from_pretrained(path_or_repo, **options)
-        official = CATALOGUE.get(str(path_or_repo))
+        official = CATALOGUE.get(repo_id_of(path_or_repo) or "")  # a folder of such a name may be of another size
         if official is not None:
             task, config = official.task, official_config(official.size, official.task)
         else:

@@ -31,7 +31,7 @@ def _known_fields(cls: type, values: dict[str, Any]) -> dict[str, Any]:
 _FOLLOWING = {
     "out_indices": ("out_features",),
     "num_labels": ("id2label",),
-    "num_hidden_layers": ("num_key_value_heads_per_layer",),
+    "num_hidden_layers": ("num_key_value_heads_per_layer", "out_features", "out_indices"),
     "num_attention_heads": ("num_key_value_heads_per_layer",),
     "num_key_value_attention_heads": ("num_key_value_heads_per_layer",),
 }

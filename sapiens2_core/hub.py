@@ -21,8 +21,8 @@ WEIGHTS_LICENSE_URL = "https://github.com/facebookresearch/sapiens2/blob/main/LI
 CONFIG_NAME, PREPROCESSOR_NAME = "config.json", "preprocessor_config.json"
 _SAFETENSORS = ".safetensors"
 
-#: "owner/name", as the hub allows it. What ends like a file of weights is a path with a typo instead.
-_REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+#: "owner/name", as the hub allows it.
+_REPO_ID = re.compile(r"(?!.*(--|\.\.))[A-Za-z0-9][\w.-]*/[A-Za-z0-9]([\w.-]*\w)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ class HubOptions(TypedDict, total=False):
 def repo_id_of(path_or_repo: str | Path) -> str | None:
     """The repository that ``path_or_repo`` names; None for what exists on this machine or can't be one's name."""
     name = path_or_repo.as_posix() if isinstance(path_or_repo, Path) else path_or_repo
+    # What ends like a file is a path with a typo, not a repository.
     if Path(path_or_repo).exists() or name.lower().endswith((_SAFETENSORS, ".json", *PICKLE_SUFFIXES)):
         return None
     return name if _REPO_ID.fullmatch(name) else None

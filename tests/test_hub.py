@@ -268,7 +268,22 @@ def test_names_of_repositories(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["a", "a/b/c", "/a/b", "./a", "../a", "~/a", "C:\\a\\b", "models/tiny.safetensors", "models/tiny.pth", ""]
+    "name",
+    [
+        "a",
+        "a/b/c",
+        "/a/b",
+        "./a",
+        "../a",
+        "~/a",
+        "C:\\a\\b",
+        "models/tiny.safetensors",
+        "models/tiny.pth",
+        "a/b..c",
+        "a/b-",
+        "a/é",
+        "",
+    ],
 )
 def test_paths_are_no_names_of_repositories(name):
     assert repo_id_of(name) is None

@@ -1,3 +1,7 @@
+import functools
+import re
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -5,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sapiens2_core.photos import check_photos, find_photos, open_photo, result_names
+from sapiens2_core.photos import check_photos, find_photos, load_image, open_photo, result_names
 
 
 def save(path, mode="RGB", size=(6, 4), **more):
@@ -71,3 +75,52 @@ def test_unreadable_photo_is_found_before_work_and_named(tmp_path, damage):
 
 def test_result_names_tell_photos_of_one_stem_apart():
     assert result_names([Path("x/a.jpg"), Path("x/a.png"), Path("x/b.png")]) == ["a.jpg", "a.png", "b"]
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Address of a server on this machine that gives the files of a folder."""
+    handler = functools.partial(QuietHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def test_image_is_loaded_from_file_address_and_picture_alike(tmp_path, site):
+    image = Image.new("RGB", (20, 10), (255, 0, 0))
+    image.paste((0, 0, 255), (0, 0, 5, 10))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    image.save(tmp_path / "turned.png", exif=exif)
+    file = tmp_path / "turned.png"
+    expected = open_photo(file)
+    assert expected.shape == (3, 20, 10)
+    for source in (file, str(file), f"{site}/turned.png", Image.open(file)):
+        loaded = load_image(source)
+        assert (loaded.mode, loaded.size) == ("RGB", (10, 20))
+        assert torch.equal(torch.from_numpy(np.array(loaded)).movedim(-1, 0), expected)
+
+
+def test_image_with_alpha_is_loaded_as_rgb(tmp_path):
+    Image.new("RGBA", (4, 3), (10, 20, 30, 0)).save(tmp_path / "clear.png")
+    assert load_image(tmp_path / "clear.png").getpixel((0, 0)) == (10, 20, 30)
+
+
+def test_image_that_is_not_there_or_no_picture_is_named(tmp_path, site):
+    (tmp_path / "text.png").write_text("no picture")
+    sources = (
+        tmp_path / "gone.png",
+        f"{site}/gone.png",
+        tmp_path / "text.png",
+        f"{site}/text.png",
+        "http://127.0.0.1:9/",
+    )
+    for source in sources:
+        with pytest.raises(ValueError, match=re.escape(str(source))):
+            load_image(source)
