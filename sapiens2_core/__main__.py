@@ -18,6 +18,7 @@ from tqdm import tqdm
 from .checkpoint import inspect
 from .config import SIZES, official_config, tiny_config
 from .estimators import build
+from .hub import resolve
 from .inference import Box, Estimator
 from .outputs import write_result
 from .photos import check_photos, find_photos, open_photo, result_names
@@ -27,6 +28,7 @@ logger = logging.getLogger("sapiens2")
 
 #: How layouts are named to people.
 _LAYOUTS = {"original": "the authors' names", "transformers": "transformers' names"}
+_CHECKPOINT_HELP = ".safetensors file, folder of one, or repository on the Hugging Face hub (owner/name)"
 _DTYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 
 
@@ -89,7 +91,8 @@ def predict(arguments: argparse.Namespace) -> None:
     if output.resolve() == photos[0].parent.resolve() and arguments.input.is_dir():
         raise ValueError(f"{output} is where the photos are; choose another output folder, or results become photos.")
     check_device(arguments.device)
-    info = inspect(arguments.checkpoint)
+    checkpoint = resolve(arguments.checkpoint)
+    info = inspect(checkpoint)
     if arguments.boxes is not None and info.task != "pose":
         raise ValueError(f"--boxes is for pose; this checkpoint {TASKS[info.task].does}.")
     boxes = None if arguments.boxes is None else read_boxes(arguments.boxes, photos)
@@ -97,7 +100,7 @@ def predict(arguments: argparse.Namespace) -> None:
     output.mkdir(parents=True, exist_ok=True)
 
     logger.info("%s %s (%s).", arguments.checkpoint, TASKS[info.task].does, info.size)
-    estimator = Estimator.from_checkpoint(arguments.checkpoint, arguments.precision, arguments.device)
+    estimator = Estimator.from_checkpoint(checkpoint, arguments.precision, arguments.device)
     logger.info("Running on %s in %s.", estimator.device, _DTYPES.get(estimator.dtype, estimator.dtype))
 
     in_work: deque[tuple[str, Tensor]] = deque()
@@ -118,7 +121,7 @@ def predict(arguments: argparse.Namespace) -> None:
 
 def describe(arguments: argparse.Namespace) -> None:
     """Says what a checkpoint is."""
-    info = inspect(arguments.file)
+    info = inspect(resolve(arguments.file))
     task, (height, width) = TASKS[info.task], info.config.image_height_width
     fitting = "kept in shape and padded" if task.letterbox else "stretched"
     if info.task == "pose":
@@ -164,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs a checkpoint over photos and writes, for whatever it is for, a picture to look at and the "
         "data (NPZ arrays as height, width, channels; pose as JSON).",
     )
-    command.add_argument("--checkpoint", type=Path, required=True, help=".safetensors file, or folder of one")
+    command.add_argument("--checkpoint", required=True, help=_CHECKPOINT_HELP)
     command.add_argument("--input", type=Path, required=True, help="photo, or folder of photos")
     command.add_argument("--output", type=Path, required=True, help="folder to write to")
     command.add_argument("--precision", choices=("auto", "bf16", "fp16", "fp32"), default="auto")
@@ -182,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=predict)
 
     command = commands.add_parser("inspect", help="say what a checkpoint is")
-    command.add_argument("file", type=Path, metavar="FILE", help=".safetensors file, or folder of one")
+    command.add_argument("file", metavar="FILE", help=_CHECKPOINT_HELP)
     command.set_defaults(run=describe)
 
     command = commands.add_parser(
