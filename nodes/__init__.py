@@ -4,13 +4,19 @@ from comfy_api.latest import ComfyExtension, io
 
 from . import host
 from .albedo import Sapiens2EstimateAlbedo
+from .camera import Sapiens2PointmapCamera
 from .features import Sapiens2ExtractFeatures
 from .load import Sapiens2LoadModel
 from .matting import Sapiens2Matting
-from .normals import Sapiens2EstimateNormals
+from .normals import Sapiens2EstimateNormals, Sapiens2PointmapNormals
 from .pointmap import Sapiens2EstimatePointmap, Sapiens2PointmapToDepth
 from .pose import Sapiens2EstimatePose
+from .pose_files import Sapiens2LoadPose, Sapiens2SavePose
+from .render_pose import Sapiens2RenderPose
+from .save_pointmap import Sapiens2SavePointmap
 from .segment import Sapiens2SegmentBodyParts
+from .smooth_pose import Sapiens2SmoothPose
+from .surfaces import Sapiens2PointmapToMesh, Sapiens2PointmapToPointCloud
 
 
 class Sapiens2Extension(ComfyExtension):
@@ -25,10 +31,19 @@ class Sapiens2Extension(ComfyExtension):
         return [
             Sapiens2LoadModel,
             Sapiens2EstimatePose,
+            Sapiens2SmoothPose,
+            Sapiens2RenderPose,
+            Sapiens2LoadPose,
+            Sapiens2SavePose,
             Sapiens2SegmentBodyParts,
             Sapiens2EstimateNormals,
             Sapiens2EstimatePointmap,
             Sapiens2PointmapToDepth,
+            Sapiens2PointmapNormals,
+            Sapiens2PointmapToMesh,
+            Sapiens2PointmapToPointCloud,
+            Sapiens2PointmapCamera,
+            Sapiens2SavePointmap,
             Sapiens2Matting,
             Sapiens2EstimateAlbedo,
             Sapiens2ExtractFeatures,

@@ -142,9 +142,7 @@ def find_checkpoint(name: str) -> Path:
 
 def checkpoint_fingerprint(name: str) -> str:
     """Changes when the checkpoint that a graph names is replaced on disk."""
-    path = find_checkpoint(name)
-    files = sorted(path.glob("*")) if path.is_dir() else [path]
-    return str([(str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files])
+    return fingerprint(find_checkpoint(name))
 
 
 #: Loaded checkpoints that something still uses, so that two loaders of one file share its weights.
@@ -272,3 +270,67 @@ def empty_images(num_frames: int, height: int, width: int, channels: int = 3) ->
 def empty_masks(num_frames: int, height: int, width: int) -> Tensor:
     """Room for (B, H, W) masks where and as ComfyUI wants them between nodes."""
     return empty_images(num_frames, height, width, 1).squeeze(-1)
+
+
+def output_paths(filename_prefix: str, suffix: str, count: int, height: int, width: int) -> list[Path]:
+    """Names of new files in ComfyUI's output folder, numbered on from those that are there.
+
+    Args:
+        filename_prefix: as SaveImage takes it: with subfolders, %width%, %date…% and the like.
+        suffix: ".png".
+        count: number of files.
+        height, width: of the frames, for the prefix.
+
+    Raises:
+        Exception: ComfyUI's own, for a prefix that leads out of the output folder.
+    """
+    output = folder_paths.get_output_directory()
+    folder, name, first, _, _ = folder_paths.get_save_image_path(filename_prefix, output, width, height)
+    return [
+        Path(folder, f"{name.replace('%batch_num%', str(index))}_{first + index:05}_{suffix}") for index in range(count)
+    ]
+
+
+def with_progress(num_frames: int) -> Iterator[int]:
+    """Counts frames, with ComfyUI's progress bar and cancel button, for work that goes frame by frame."""
+    bar = comfy.utils.ProgressBar(num_frames)
+    for index in range(num_frames):
+        comfy.model_management.throw_exception_if_processing_interrupted()
+        yield index
+        bar.update_absolute(index + 1)
+
+
+def pose_inputs() -> list[str]:
+    """JSON files in ComfyUI's input folder, and folders there that hold some, relative, with forward slashes."""
+    root = Path(folder_paths.get_input_directory())
+    files = [path.relative_to(root) for path in root.rglob("*.json")]
+    folders = {file.parent for file in files if file.parent != Path()}
+    return sorted(path.as_posix() for path in (*files, *folders))
+
+
+def find_pose_input(name: str) -> Path:
+    """Path of a file or folder with poses.
+
+    Args:
+        name: relative to ComfyUI's input folder; "name [output]" is in the output folder, as for pictures; an
+            absolute path, such as Save Pose gives, is good within the input, output and temporary folders.
+
+    Raises:
+        ValueError: it isn't there, or lies elsewhere.
+    """
+    relative, annotated = folder_paths.annotated_filepath(name)
+    path = Path(annotated or folder_paths.get_input_directory(), relative)
+    roots = (
+        folder_paths.get_input_directory(), folder_paths.get_output_directory(), folder_paths.get_temp_directory()
+    )  # fmt: skip
+    if not any(folder_paths.is_within_directory(root, str(path)) for root in roots):
+        raise ValueError(f"{name} lies outside of ComfyUI's input and output folders. Put it into {roots[0]}.")
+    if not path.exists():
+        raise ValueError(f"There is no {name} in {roots[0]}. Put the file there and press R, or choose another.")
+    return path
+
+
+def fingerprint(path: Path) -> str:
+    """Changes when a file, or a file in a folder, is replaced on disk."""
+    files = sorted(path.glob("*")) if path.is_dir() else [path]
+    return str([(str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files])

@@ -34,6 +34,12 @@ def check_companion(image: Tensor, name: str, num_frames: int) -> None:
         )
 
 
+def check_frame(frame: int, num_frames: int) -> None:
+    """Raises ValueError unless ``frame`` is the index of a frame."""
+    if not 0 <= frame < num_frames:
+        raise ValueError(f"frame is {frame}, but the pointmap has {num_frames} frames: choose 0 to {num_frames - 1}.")
+
+
 def frame_colors(image: Tensor, index: int) -> Tensor:
     """One frame of an IMAGE as (3, H, W) float32 on the CPU: without alpha, grey as three equal colours."""
     return image[index, ..., :3].movedim(-1, 0).float().cpu().expand(3, -1, -1)

@@ -9,9 +9,21 @@ from torch import Tensor
 from ..sapiens2_core.geometry import depth_picture, match_mask, metric_depth
 from ..sapiens2_core.render import colour_depth
 from ..sapiens2_core.results import Pointmap
+from ..sapiens2_core.steady_scale import steady_pointmap
 from . import host
-from .sockets import LoadedEstimator, PointmapSocket, batch_size_input, estimator_input, image_input, mask_input
+from .moge import moge_geometry
+from .sockets import (
+    LoadedEstimator,
+    MogeGeometrySocket,
+    PointmapSocket,
+    batch_size_input,
+    estimator_input,
+    image_input,
+    mask_input,
+    pointmap_input,
+)
 
+SCALES = ["per frame", "clip", "running"]
 RANGES = ["percentile", "metres"]
 SCOPES = ["clip", "frame"]
 CURVES = ["inverse", "linear"]
@@ -37,23 +49,42 @@ class Sapiens2EstimatePointmap(io.ComfyNode):
                 image_input(),
                 batch_size_input(),
                 mask_input(
-                    "It travels with the pointmap as its foreground, which later nodes keep to. "
-                    "Without one the whole frame is foreground."
+                    "It travels with the pointmap as its foreground, which later nodes keep to, and no point at its "
+                    "edge is mixed with the background. Without one the whole frame is foreground."
+                ),
+                io.Combo.Input(
+                    "scale",
+                    optional=True,
+                    options=SCALES,
+                    default=SCALES[0],
+                    tooltip="How large everything is. per frame: as the network says, which jumps from frame to frame "
+                    "of a video. clip: one size for each scene, for a lens that does not zoom. running: a slow mean, "
+                    "for one that does. Cuts between scenes are found.",
                 ),
             ],
             outputs=[
-                PointmapSocket.Output("pointmap", tooltip="Points in metres, focal lengths, and the frames themselves.")
+                PointmapSocket.Output(
+                    "pointmap", tooltip="Points in metres, focal lengths, and the frames themselves."
+                ),
+                MogeGeometrySocket.Output(
+                    "moge_geometry", tooltip="The same for ComfyUI's own MoGe nodes: render, mesh, field of view."
+                ),
             ],
         )
 
     @classmethod
     def execute(
-        cls, estimator: LoadedEstimator, image: Tensor, batch_size: int, mask: Tensor | None = None
+        cls,
+        estimator: LoadedEstimator,
+        image: Tensor,
+        batch_size: int,
+        mask: Tensor | None = None,
+        scale: str = SCALES[0],
     ) -> io.NodeOutput:
         """Estimates frame by frame."""
-        results = host.predict(estimator, "pointmap", image, batch_size=batch_size)
         num_frames, height, width = image.shape[:3]
         person = None if mask is None else match_mask(mask, num_frames, height, width).cpu() >= 0.5
+        results = host.predict(estimator, "pointmap", image, batch_size=batch_size, masks=person)
         points = torch.empty((num_frames, 3, height, width))
         scales, focal_lengths = torch.empty(num_frames), torch.empty(num_frames)
         for index, frame in enumerate(results):
@@ -62,7 +93,8 @@ class Sapiens2EstimatePointmap(io.ComfyNode):
             focal_lengths[index] = frame.focal_length
         # A view, where ComfyUI keeps its pictures as it does by default: the clip is not held twice.
         images = image[..., :3].movedim(-1, 1).float().cpu().expand(-1, 3, -1, -1)
-        return io.NodeOutput(Pointmap(points, scales, focal_lengths, images, person))
+        pointmap = steady_pointmap(Pointmap(points, scales, focal_lengths, images, person), scale)
+        return io.NodeOutput(pointmap, moge_geometry(pointmap))
 
 
 class Sapiens2PointmapToDepth(io.ComfyNode):
@@ -79,9 +111,7 @@ class Sapiens2PointmapToDepth(io.ComfyNode):
             "inverse depth, near is white, background black, steady over a clip.",
             search_aliases=["depth map", "depth", "controlnet depth", "metric depth", "z depth", "depth picture"],
             inputs=[
-                PointmapSocket.Input(
-                    "pointmap", tooltip="From Estimate Pointmap. Its mask, if it has one, is the foreground."
-                ),
+                pointmap_input(),
                 io.Combo.Input(
                     "range",
                     options=RANGES,

@@ -30,6 +30,8 @@ PoseSocket = io.Custom("SAPIENS2_POSE")
 SegmentationSocket = io.Custom("SAPIENS2_SEGMENTATION")
 #: Carries sapiens2_core.results.Pointmap.
 PointmapSocket = io.Custom("SAPIENS2_POINTMAP")
+#: Carries the dict of ComfyUI's own MoGe nodes, see moge.py.
+MogeGeometrySocket = io.Custom("MOGE_GEOMETRY")
 #: OpenPose people per frame, as ComfyUI's core and its ControlNet packs pass them on.
 PoseKeypointSocket = io.Custom("POSE_KEYPOINT")
 
@@ -40,6 +42,24 @@ def estimator_input(task: str) -> io.Input:
         "estimator",
         tooltip=f"A {task} checkpoint from Load Sapiens2. A larger one sees finer detail and takes longer; "
         "a checkpoint of another task is refused.",
+    )
+
+
+def pointmap_input() -> io.Input:
+    """A pointmap, for a node that makes something of it."""
+    return PointmapSocket.Input(
+        "pointmap", tooltip="From Estimate Pointmap. Its mask, if it has one, is the foreground."
+    )
+
+
+def frame_input(effect: str = "", all_frames: bool = False) -> io.Input:
+    """Which frame of a clip."""
+    return io.Int.Input(
+        "frame",
+        default=0,
+        min=-1 if all_frames else 0,
+        max=100_000,
+        tooltip=f"Which frame of the clip, from 0. {effect}".strip(),
     )
 
 

@@ -14,10 +14,19 @@ WORKFLOWS = sorted((PACK / "workflows").glob("*.json"))
 NODES = {
     "Sapiens2LoadModel": ("Load Sapiens2", "Sapiens2"),
     "Sapiens2EstimatePose": ("Estimate Pose (Sapiens2)", "Sapiens2/Pose"),
+    "Sapiens2SmoothPose": ("Smooth Pose", "Sapiens2/Pose"),
+    "Sapiens2RenderPose": ("Render Pose (Sapiens2)", "Sapiens2/Pose"),
+    "Sapiens2LoadPose": ("Load Pose (Sapiens2)", "Sapiens2/Pose"),
+    "Sapiens2SavePose": ("Save Pose (Sapiens2)", "Sapiens2/Pose"),
     "Sapiens2SegmentBodyParts": ("Segment Body Parts (Sapiens2)", "Sapiens2"),
     "Sapiens2EstimateNormals": ("Estimate Normals (Sapiens2)", "Sapiens2/3D"),
     "Sapiens2EstimatePointmap": ("Estimate Pointmap (Sapiens2)", "Sapiens2/3D"),
     "Sapiens2PointmapToDepth": ("Pointmap to Depth", "Sapiens2/3D"),
+    "Sapiens2PointmapNormals": ("Normals from Pointmap", "Sapiens2/3D"),
+    "Sapiens2PointmapToMesh": ("Pointmap to Mesh", "Sapiens2/3D"),
+    "Sapiens2PointmapToPointCloud": ("Pointmap to Point Cloud", "Sapiens2/3D"),
+    "Sapiens2PointmapCamera": ("Camera from Pointmap", "Sapiens2/3D"),
+    "Sapiens2SavePointmap": ("Save Pointmap", "Sapiens2/3D"),
     "Sapiens2Matting": ("Matting (Sapiens2)", "Sapiens2"),
     "Sapiens2EstimateAlbedo": ("Estimate Albedo (Sapiens2)", "Sapiens2"),
     "Sapiens2ExtractFeatures": ("Extract Features (Sapiens2)", "Sapiens2"),
@@ -113,9 +122,11 @@ def to_prompt(workflow: dict, all_nodes: dict) -> dict:
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflow_runs(comfy, all_nodes, path):
     outputs = comfy.run(to_prompt(json.loads(path.read_text(encoding="utf-8")), all_nodes))
-    pictures = [picture for output in outputs.values() for picture in comfy.pictures(output)]
-    assert pictures
+    pictures = [picture for output in outputs.values() if "images" in output for picture in comfy.pictures(output)]
+    models = [comfy.base / "output" / f["subfolder"] / f["filename"] for o in outputs.values() for f in o.get("3d", [])]
+    assert pictures or models
     assert all(picture.shape == (256, 256, 3) and picture.std() > 1 for picture in pictures)
+    assert all(model.stat().st_size > 100_000 for model in models)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

@@ -219,9 +219,9 @@ def test_depth_picture_and_its_range_are_the_core_s(comfy):
     continued = graph.show([again, 0])
     outputs = comfy.run(graph)
 
-    frames = core_results(comfy, "pointmap")
     mask = torch.zeros(3, 256, 256, dtype=torch.bool)
     mask[:, :, 64:192] = True
+    frames = core_results(comfy, "pointmap", masks=mask)
     expected = Pointmap(
         torch.stack([frame.points for frame in frames]),
         torch.tensor([frame.scale for frame in frames]),
