@@ -56,16 +56,20 @@ class OpenPosePerson:
     hand_left: Floats
     hand_right: Floats
 
-    def scaled(self, x: float, y: float) -> OpenPosePerson:
-        """The same person in a frame ``x`` times as wide and ``y`` times as high."""
-        factors = np.array([x, y, 1.0])
-        return OpenPosePerson(
-            self.body * factors,
-            self.feet * factors,
-            self.face * factors,
-            self.hand_left * factors,
-            self.hand_right * factors,
-        )
+    def scaled(self, x: float, y: float, offset: float = 0.0) -> OpenPosePerson:
+        """The same person with its points (not the absent ones) at (point + offset) · factor - offset."""
+
+        def scale(part: Floats) -> Floats:
+            moved = part.copy()
+            moved[:, :2] = (part[:, :2] + offset) * (x, y) - offset
+            return np.where(part.any(axis=1, keepdims=True), moved, 0.0)
+
+        return OpenPosePerson(*(scale(part) for part in self.parts))
+
+    @property
+    def parts(self) -> tuple[Floats, ...]:
+        """Body, feet, face, left hand, right hand."""
+        return self.body, self.feet, self.face, self.hand_left, self.hand_right
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,13 @@ class OpenPoseFrame:
     people: tuple[OpenPosePerson, ...]
     height: int
     width: int
+
+    def resized(self, height: int, width: int) -> OpenPoseFrame:
+        """The same people in a frame of another size, as :func:`~sapiens2_core.pose_parts.resize_frame`."""
+        if (self.height, self.width) == (height, width):
+            return self
+        factors = width / self.width, height / self.height
+        return OpenPoseFrame(tuple(person.scaled(*factors, offset=0.5) for person in self.people), height, width)
 
 
 def _rows(person: Mapping[str, Any], key: str) -> Floats | None:
@@ -111,10 +122,7 @@ def _person(person: Mapping[str, Any]) -> OpenPosePerson:
 
 def _largest(people: Sequence[OpenPosePerson]) -> float:
     """Largest coordinate of the points that are there."""
-    rows = np.concatenate(
-        [part for person in people for part in (person.body, person.feet, person.face, person.hand_left,
-                                                person.hand_right)] or [np.zeros((0, 3))]
-    )  # fmt: skip
+    rows = np.concatenate([part for person in people for part in person.parts] or [np.zeros((0, 3))])
     return float(np.abs(rows[:, :2]).max(initial=0.0))
 
 
@@ -163,14 +171,7 @@ def write_openpose(frames: Sequence[OpenPoseFrame]) -> list[dict[str, Any]]:
     return [
         {
             "people": [
-                {
-                    key: [float(value) for value in part.reshape(-1)]
-                    for key, part in zip(
-                        PARTS,
-                        (person.body, person.feet, person.face, person.hand_left, person.hand_right),
-                        strict=True,
-                    )
-                }
+                {key: part.reshape(-1).tolist() for key, part in zip(PARTS, person.parts, strict=True)}
                 for person in frame.people
             ],
             "canvas_width": frame.width,

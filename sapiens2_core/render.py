@@ -129,7 +129,7 @@ def _fixed_point(values: np.ndarray) -> np.ndarray:
     return np.round(values * (1 << _SUBPIXEL_BITS)).astype(np.int32)
 
 
-def draw_pose(frame: FramePose, image: Tensor | None = None, threshold: float = 0.3) -> Tensor:
+def draw_pose(frame: FramePose, image: Tensor | None = None, threshold: float = 0.3, size: float = 1.0) -> Tensor:
     """The 308-point skeletons of a frame in the authors' colours, anti-aliased.
 
     Lines and points are sized by the frame, those of face and fingers by the person too, so that small people stay
@@ -139,6 +139,7 @@ def draw_pose(frame: FramePose, image: Tensor | None = None, threshold: float = 
         frame: the people.
         image: (3, H, W) to draw on; None draws on black.
         threshold: keypoints are drawn when their score is above this.
+        size: factor on the thickness of lines and points.
 
     Returns:
         (3, H, W).
@@ -171,7 +172,7 @@ def draw_pose(frame: FramePose, image: Tensor | None = None, threshold: float = 
         for start, end, color in SKELETON:
             if visible[start] and visible[end]:
                 length = float(np.linalg.norm(points[start] - points[end]))
-                thickness = max(1, round(min(2.5 * frame_unit, length / 6)))
+                thickness = max(1, round(size * min(2.5 * frame_unit, length / 6)))
                 cv2.line(canvas, fixed[start].tolist(), fixed[end].tolist(), color, thickness, cv2.LINE_AA,
                          _SUBPIXEL_BITS)  # fmt: skip
         for index in np.flatnonzero(visible):
@@ -181,6 +182,6 @@ def draw_pose(frame: FramePose, image: Tensor | None = None, threshold: float = 
                 radius = min(2.0 * frame_unit, 1.6 * face_unit)
             else:
                 radius = min(1.6 * frame_unit, 0.6 * face_unit)
-            radius = int(_fixed_point(np.array(max(radius, 0.6))))
+            radius = int(_fixed_point(np.array(max(size * radius, 0.6))))
             cv2.circle(canvas, fixed[index].tolist(), radius, colors[index], cv2.FILLED, cv2.LINE_AA, _SUBPIXEL_BITS)
     return torch.from_numpy(canvas).movedim(-1, 0).float() / 255

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .openpose_in import Floats, OpenPoseFrame, OpenPosePerson
+from .pose_parts import ALL_PARTS, Parts
 from .render import to_uint8
 
 Color = tuple[int, int, int]
@@ -70,25 +71,6 @@ _SUBPIXEL_BITS = 4
 _SUBPIXELS = 1 << _SUBPIXEL_BITS
 #: OpenCV's smooth discs reach half a pixel farther than its hard ones.
 _DISC_INSET = 0.5
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What of a person is drawn.
-
-    Attributes:
-        body: trunk, arms and legs.
-        head: nose, eyes and ears, with the sticks between them.
-        hands: fingers.
-        feet: toes and heels.
-        face: the fine points of the face.
-    """
-
-    body: bool = True
-    head: bool = True
-    hands: bool = True
-    feet: bool = True
-    face: bool = True
 
 
 def thick_factor(height: int, width: int) -> int:
@@ -223,7 +205,7 @@ def draw_openpose(
     image: Tensor | None = None,
     *,
     threshold: float = 0.3,
-    parts: Parts = Parts(),
+    parts: Parts = ALL_PARTS,
     thick: bool = False,
     size: float = 1.0,
     stick_brightness: float = STICK_BRIGHTNESS,
