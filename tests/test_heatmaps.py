@@ -50,6 +50,49 @@ def test_keypoints_and_scores_are_the_references(points, kernel_size, noise):
     assert torch.equal(scores, expected_scores)
 
 
+def awkward_maps(kind: str) -> Tensor:
+    """(1, 200, 64, 48) maps with one highest pixel each, of which the clamp before the logarithm touches some."""
+    generator = torch.Generator().manual_seed(8)
+    places = torch.rand(1, 200, 2, generator=generator) * torch.tensor([47.0, 63.0])
+    if kind == "weak":  # maxima from 0.0003 to 0.03: the lower limit of 0.001 acts on all values, on some, on none
+        return gaussians(places, 64, 48) * torch.logspace(-3.5, -1.5, 200)[:, None, None]
+    if kind == "strong":  # the upper limit of 50 acts from the middle on
+        return gaussians(places, 64, 48) * torch.linspace(20, 90, 200)[:, None, None]
+    if kind == "border":
+        places[..., 0] = torch.where(places[..., 0] < 24, -2 * places[..., 0] / 24, 45 + places[..., 0] / 12)
+        return gaussians(places, 64, 48, noise=0.01) * 0.5
+    if kind == "clipped":  # flat tops of about 6 × 6 pixels, the highest pixel a hair above the others
+        maps = (gaussians(places, 64, 48, sigma=3.0) * 1.6).clamp(max=1.0)
+        top = maps.flatten(2).argmax(dim=-1, keepdim=True)
+        return maps.flatten(2).scatter_add(2, top, torch.full(top.shape, 1e-4)).unflatten(2, (64, 48))
+    noise = torch.randn(1, 200, 64, 48, generator=generator)  # "noise": negative values beside every peak
+    return noise * torch.logspace(-3, 1, 200)[:, None, None]
+
+
+@pytest.mark.parametrize("kind", ["weak", "strong", "border", "clipped", "noise"])
+def test_keypoints_are_the_references_where_the_clamp_acts_too(kind):
+    heatmaps = awkward_maps(kind)
+    keypoints, scores = decode_heatmaps(heatmaps)
+    expected, expected_scores = reference(heatmaps)
+    # Where a determinant happens to be nearly zero, the step is hundreds of pixels long and rounding shows in it.
+    torch.testing.assert_close(keypoints, expected, rtol=1e-4, atol=0.01)
+    assert torch.equal(scores, expected_scores)
+
+
+def test_whole_maps_are_blurred_only_where_the_clamp_acts(monkeypatch):
+    blurred = []
+    blur = module._blur
+    monkeypatch.setattr(module, "_blur", lambda maps, kernel: blurred.append(tuple(maps.shape)) or blur(maps, kernel))
+    inside = torch.rand(1, 30, 2, generator=torch.Generator().manual_seed(5)) * torch.tensor([31.0, 47.0]) + 8
+    heatmaps = gaussians(inside, 64, 48)
+    decode_heatmaps(heatmaps * 0.5)
+    decode_heatmaps(heatmaps * 1e-3)
+    assert blurred == [(30, 13, 13)] * 2
+    heatmaps[0, 7] *= 60
+    decode_heatmaps(heatmaps)
+    assert blurred[3:] == [(1, 64 + 10, 48 + 10)]
+
+
 def test_known_peaks_are_found_between_pixels():
     inside = torch.rand(1, 30, 2, generator=torch.Generator().manual_seed(5)) * torch.tensor([31.0, 47.0]) + 8
     keypoints, scores = decode_heatmaps(gaussians(inside, 64, 48))
