@@ -312,21 +312,18 @@ def find_pose_input(name: str) -> Path:
     """Path of a file or folder with poses.
 
     Args:
-        name: relative to ComfyUI's input folder; "name [output]" is in the output folder, as for pictures; an
-            absolute path, such as Save Pose gives, is good within the input, output and temporary folders.
+        name: relative to ComfyUI's input folder; "name [output]" is in the output folder, as for pictures.
 
     Raises:
         ValueError: it isn't there, or lies elsewhere.
     """
     relative, annotated = folder_paths.annotated_filepath(name)
-    path = Path(annotated or folder_paths.get_input_directory(), relative)
-    roots = (
-        folder_paths.get_input_directory(), folder_paths.get_output_directory(), folder_paths.get_temp_directory()
-    )  # fmt: skip
-    if not any(folder_paths.is_within_directory(root, str(path)) for root in roots):
-        raise ValueError(f"{name} lies outside of ComfyUI's input and output folders. Put it into {roots[0]}.")
+    root = annotated or folder_paths.get_input_directory()
+    path = Path(root, relative)
+    if not folder_paths.is_within_directory(root, str(path)):
+        raise ValueError(f"{name} lies outside of ComfyUI's input folder. Put it into {root}.")
     if not path.exists():
-        raise ValueError(f"There is no {name} in {roots[0]}. Put the file there and press R, or choose another.")
+        raise ValueError(f"There is no {relative} in {root}. Put it there and press R, or choose another.")
     return path
 
 

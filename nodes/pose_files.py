@@ -28,8 +28,8 @@ class Sapiens2LoadPose(io.ComfyNode):
                 io.Combo.Input(
                     "file",
                     options=host.pose_inputs(),
-                    tooltip="A JSON file in ComfyUI's input folder, or a folder with one file per frame, in order of "
-                    "their numbers. The path that Save Pose gives can be linked.",
+                    tooltip="A JSON file in ComfyUI's input folder, or a folder there with one file per frame, in "
+                    "order of their numbers. Press R after putting one there.",
                 ),
                 io.Int.Input(
                     "width",
