@@ -264,7 +264,7 @@ def _steady_scores(scores: Floats, present: NDArray[np.bool_], strength: float) 
 def _smooth_path(path: _Path, strength: float, fill_gaps: int) -> tuple[Floats, Floats]:
     """(T, K, 2) points and (T, K) scores."""
     closed = _close(path.scores, fill_gaps)
-    gaps = path.scores < _GAP_SHARE * closed
+    gaps = (closed > 0) & (path.scores < _GAP_SHARE * closed)  # a heatmap's maximum may be negative
     gaps[path.places < 0] = True
     points = _interpolate(path.points, gaps)
     path.fill_people(fill_gaps)

@@ -181,6 +181,12 @@ def test_without_strength_and_gaps_nothing_changes(walk):
         assert one.people[0].box == other.people[0].box
 
 
+@pytest.mark.parametrize("score", [-0.05, 0.0])
+def test_person_whose_scores_are_nothing_stays_where_it_is(walk, score):
+    pose, truth = walk([(0, 0)] * 12, noise=0.0, scores=[score] * 12)
+    np.testing.assert_allclose(keypoints(smooth(pose)), truth, atol=1e-3)
+
+
 @pytest.mark.parametrize("length", [1, 2, 4])
 def test_short_clips_stay_themselves(walk, length):
     pose, truth = walk([(0, 0)] * length, noise=0.0)
