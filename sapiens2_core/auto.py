@@ -12,7 +12,7 @@ from .config import Sapiens2Config, official_config
 from .hub import CATALOGUE, PREPROCESSOR_NAME, find_json, repo_id_of, resolve
 from .image_processor import Sapiens2ImageProcessor
 from .pretrained import Sapiens2PreTrainedModel
-from .tasks import TASKS
+from .tasks import TASKS, Task
 
 # One class of networks serves each of these tasks, so there is nothing to choose.
 AutoBackbone = Sapiens2Backbone
@@ -43,6 +43,13 @@ class AutoModel:
         return estimators.MODEL_CLASSES[name](config)
 
 
+def processor_for(config: Sapiens2Config, task: Task, **options: Any) -> Sapiens2ImageProcessor:
+    """The processor of a network: its native input, letterboxed where its task is; ``options`` win."""
+    height, width = config.image_height_width
+    made = {"size": {"height": height, "width": width}, "do_pad": task.letterbox}
+    return Sapiens2ImageProcessor(**(made | options))
+
+
 class AutoImageProcessor:
     """The image processor that belongs to a checkpoint."""
 
@@ -68,6 +75,4 @@ class AutoImageProcessor:
         else:
             info = inspect(resolve(path_or_repo, **hub))
             task, config = info.task, info.config
-        height, width = config.image_height_width
-        made = {"size": {"height": height, "width": width}, "do_pad": TASKS[task].letterbox}
-        return Sapiens2ImageProcessor(**(made | changes))
+        return processor_for(config, TASKS[task], **changes)

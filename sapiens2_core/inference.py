@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .auto import AutoImageProcessor, processor_for
 from .checkpoint import load
 from .crops import letterbox
 from .estimators import task_of
@@ -38,7 +39,7 @@ class Estimator:
 
     Attributes:
         model: the network; whoever made the Estimator puts it on ``device``.
-        processor: made for the network's native input and its task's way in.
+        processor: takes frames of 0..1; made for the network's native input and its task's way in, unless given.
         device: where frames are sent.
         dtype: type computed in; results are decoded in float32.
         task: the row of :data:`~sapiens2_core.tasks.TASKS`.
@@ -49,15 +50,14 @@ class Estimator:
         model: Sapiens2PreTrainedModel,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        processor: Sapiens2ImageProcessor | None = None,
     ) -> None:
-        self.model = model
+        self.model = model.eval()
         self.device = torch.device(device) if device is not None else model.device
         self.dtype = dtype or model.dtype
         self.task = TASKS[task_of(model)]
-        height, width = model.config.image_height_width
-        self.processor = Sapiens2ImageProcessor(
-            size={"height": height, "width": width}, do_pad=self.task.letterbox, do_rescale=False
-        )
+        made = processor or processor_for(model.config, self.task)
+        self.processor = dataclasses.replace(made, do_rescale=False)  # frames are 0..1 here
 
     @classmethod
     def from_checkpoint(
@@ -74,7 +74,8 @@ class Estimator:
             CheckpointError: the file can't be used; the message says why.
         """
         device = torch.device(device) if device is not None else default_device()
-        return cls(load(path, dtype=choose_dtype(device, precision), device=device))
+        model = load(path, dtype=choose_dtype(device, precision), device=device)
+        return cls(model, device, processor=AutoImageProcessor.from_pretrained(path))
 
     def require(self, task: str) -> None:
         """Raises ValueError unless this is a checkpoint for ``task``."""
@@ -139,6 +140,7 @@ class Estimator:
             done += len(results)
             on_progress(done)
             yield results
+            del results  # or it would live on while the next batch is made
 
     def _dense_batches(
         self,
@@ -147,19 +149,25 @@ class Estimator:
         batch_size: int,
         check_cancelled: Callable[[], None],
     ) -> Iterator[list[FrameResult]]:
-        numbered = enumerate(frames)
+        frames = iter(frames)
         masks = None if masks is None else iter(masks)
-        while batch := list(itertools.islice(numbered, batch_size)):
+        done = 0
+        while batch := list(itertools.islice(frames, batch_size)):
             check_cancelled()
-            more = {} if masks is None else {"masks": list(itertools.islice(masks, len(batch)))}
-            yield self._dense_batch(batch, **more)
+            more = {}
+            if masks is not None:
+                more["masks"] = list(itertools.islice(masks, len(batch)))
+                if len(more["masks"]) < len(batch):
+                    raise ValueError(f"There are masks for {done + len(more['masks'])} frames only, but more frames.")
+            first, done = done, done + len(batch)
+            yield self._dense_batch(batch, first, **more)
 
     @torch.no_grad()
-    def _dense_batch(self, numbered: list[tuple[int, Tensor]], **more: Any) -> list[FrameResult]:
-        batch = [self._on_device(frame, number) for number, frame in numbered]
+    def _dense_batch(self, batch: list[Tensor], first: int, **more: Any) -> list[FrameResult]:
+        """Results of frames, which are taken out of ``batch``: they can be larger than everything else here."""
         sizes = [tuple(frame.shape[-2:]) for frame in batch]
-        pixel_values = self._pixel_values(batch)
-        del batch  # frames can be larger than everything else here
+        pixel_values = self._pixel_values([self._on_device(batch[i], first + i) for i in range(len(batch))])
+        batch.clear()
         outputs = self._forward(pixel_values)
         return getattr(self, f"_decode_{self.task.name}")(outputs, sizes, **more)
 
@@ -170,10 +178,14 @@ class Estimator:
 
     def _on_device(self, frame: Tensor, number: int) -> Tensor:
         """A frame as (3, H, W) float 0..1 on the device, checked."""
+        if not isinstance(frame, Tensor):
+            raise ValueError(f"Frame {number} is a {type(frame).__name__}; frames are (3, height, width) tensors.")
         if frame.ndim != 3 or frame.shape[0] not in (1, 3, 4) or 0 in frame.shape:
             raise ValueError(f"Frame {number} has shape {tuple(frame.shape)} instead of (1, 3 or 4, height, width).")
-        frame = frame[:3].to(self.device)
-        frame = frame.float() if frame.is_floating_point() else frame.float() / 255
+        if not (frame.is_floating_point() or frame.dtype == torch.uint8):
+            raise ValueError(f"Frame {number} is of type {frame.dtype}; frames are floats in 0..1, or uint8.")
+        # The type first: float64 can't be moved to every device.
+        frame = (frame[:3].float() if frame.is_floating_point() else frame[:3].float() / 255).to(self.device)
         if not torch.isfinite(frame).all():
             raise ValueError(
                 f"Frame {number} holds pixels that are not numbers (NaN or infinity). "
@@ -257,51 +269,47 @@ class Estimator:
         flip_test: bool,
         check_cancelled: Callable[[], None],
     ) -> Iterator[list[FramePose]]:
-        """Crops of consecutive frames share batches; a frame is yielded once all its people are done."""
+        """People of consecutive frames share batches; a frame is yielded once all its people are done."""
+        if flip_test and not self.model.config.flip_pairs:
+            raise ValueError("This checkpoint doesn't say which keypoints mirror each other; turn the flip test off.")
         waiting: deque[_WaitingFrame] = deque()
-        crops: list[tuple[_WaitingFrame, Box, Tensor]] = []
+        people: list[tuple[_WaitingFrame, Box]] = []
         for number, (frame, frame_boxes) in enumerate(_with_boxes(frames, boxes)):
-            waiting.append(_WaitingFrame(tuple(frame.shape[-2:]), _boxes_of(frame, frame_boxes, number)))
-            crops += self._crops(frame, waiting[-1], number)
-            while len(crops) >= batch_size:
+            pixels = self._on_device(frame, number)
+            waiting.append(_WaitingFrame(pixels, _boxes_of(pixels, frame_boxes, number)))
+            people += ((waiting[-1], box) for box in waiting[-1].boxes)
+            while len(people) >= batch_size:
                 check_cancelled()
-                self._pose_batch(crops[:batch_size], flip_test)
-                del crops[:batch_size]
+                self._pose_batch(people[:batch_size], flip_test)
+                del people[:batch_size]
             if finished := _take_finished(waiting):
                 yield finished
-        if crops:
+        if people:
             check_cancelled()
-            self._pose_batch(crops, flip_test)
+            self._pose_batch(people, flip_test)
         if finished := _take_finished(waiting):
             yield finished
 
     @torch.no_grad()
-    def _crops(self, frame: Tensor, waiting: _WaitingFrame, number: int) -> list[tuple[_WaitingFrame, Box, Tensor]]:
-        frame = self._on_device(frame, number)
-        if not waiting.boxes:
-            return []
-        pixel_values = self._pixel_values([frame], boxes=[waiting.boxes])
-        return [(waiting, box, crop) for box, crop in zip(waiting.boxes, pixel_values, strict=True)]
-
-    @torch.no_grad()
-    def _pose_batch(self, crops: list[tuple[_WaitingFrame, Box, Tensor]], flip_test: bool) -> None:
-        pixel_values = torch.stack([crop for _, _, crop in crops])
+    def _pose_batch(self, people: list[tuple[_WaitingFrame, Box]], flip_test: bool) -> None:
+        # Cropped here and not when a frame arrives: the crops of a crowd would outweigh everything else.
+        pixel_values = torch.cat([self._pixel_values([frame.pixels], boxes=[[box]]) for frame, box in people])
         outputs = self._forward(pixel_values)
         flipped = None
         if flip_test:
             pairs = torch.tensor(self.model.config.flip_pairs, device=self.device)
             flipped = self._forward(pixel_values.flip(-1), flip_pairs=pairs)
-        boxes = [[box for _, box, _ in crops]]
-        people = self.processor.post_process_pose_estimation(outputs, boxes=boxes, outputs_flipped=flipped)[0]
-        for (waiting, box, _), found in zip(crops, people, strict=True):
-            waiting.people.append(PersonPose(found["keypoints"].cpu(), found["scores"].cpu(), box))
+        boxes = [[box for _, box in people]]
+        results = self.processor.post_process_pose_estimation(outputs, boxes=boxes, outputs_flipped=flipped)[0]
+        for (frame, box), found in zip(people, results, strict=True):
+            frame.people.append(PersonPose(found["keypoints"].cpu(), found["scores"].cpu(), box))
 
 
 @dataclasses.dataclass
 class _WaitingFrame:
-    """A frame whose people are not all done."""
+    """A frame (3, H, W) on the device whose people are not all done."""
 
-    size: Size
+    pixels: Tensor
     boxes: list[Box]
     people: list[PersonPose] = dataclasses.field(default_factory=list)
 
@@ -315,7 +323,7 @@ def _take_finished(waiting: deque[_WaitingFrame]) -> list[FramePose]:
     finished = []
     while waiting and waiting[0].is_finished:
         frame = waiting.popleft()
-        finished.append(FramePose(tuple(frame.people), *frame.size))
+        finished.append(FramePose(tuple(frame.people), *frame.pixels.shape[-2:]))
     return finished
 
 
@@ -340,6 +348,8 @@ def _boxes_of(frame: Tensor, boxes: Sequence[Box] | None, number: int) -> list[B
         # As the authors' demo does: the box reaches from the centre of the first pixel to that of the last.
         return [(0.0, 0.0, float(max(width - 1, 1)), float(max(height - 1, 1)))]
     for box in boxes:
+        if len(box) != 4:
+            raise ValueError(f"A box of frame {number} has {len(box)} numbers instead of x, y, width, height.")
         x, y, box_width, box_height = box
         if not all(math.isfinite(value) for value in box):
             raise ValueError(f"A box of frame {number} holds a number that is not finite: {tuple(box)}.")
