@@ -26,7 +26,8 @@ def stride_input(of: str) -> io.Input:
         default=1,
         min=1,
         max=64,
-        tooltip=f"Takes {of} every so many pixels: 1 is all of them, 2 makes files a quarter as large.",
+        tooltip=f"Takes {of} every so many pixels: 1 is all of them, 2 makes files a quarter as large. A viewer in the "
+        "page has enough of a million.",
     )
 
 
