@@ -14,7 +14,7 @@ from torch import Tensor
 
 #: What a chunk of whole maps in the making may weigh in bytes: on a CPU work is fastest while it stays in the cache,
 #: elsewhere large chunks save launches.
-_CHUNK_BYTES = {"cpu": 2 << 20, "other": 64 << 20}
+_CHUNK_BYTES = {"cpu": 4 << 20, "other": 64 << 20}
 
 _LOWEST, _HIGHEST = 1e-3, 50.0  # the authors' clamp before the logarithm (refine_keypoints_dark_udp)
 
@@ -77,7 +77,7 @@ class _Maps:
 
     def __getitem__(self, part: slice | Tensor) -> Tensor:
         values = self.maps[part].float()
-        return values if self.mirrored is None else (values + self.mirrored[part].float()) / 2
+        return values if self.mirrored is None else (values + self.mirrored[part].float()).div_(2)
 
 
 def _peaks(maps: _Maps, radius: int) -> tuple[Tensor, Tensor, Tensor]:
