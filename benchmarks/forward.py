@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -39,6 +38,8 @@ def memory(field: str) -> float:
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
+        import resource  # Windows has neither /proc nor this
+
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
     return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(field))
@@ -168,6 +169,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             config = official_config(options.size, task)
             config.image_size = list(size)
+            head = config.head_config
+            if task == "pointmap":
+                head.scale_final_input_size = head.flattened_scale_size(size, config.patch_height_width)
             torch.manual_seed(0)
             build(config, task).save_pretrained(folder)
             compare(Path(folder), task, types, size, options.runs)

@@ -19,9 +19,9 @@ from .checkpoint import inspect
 from .config import SIZES, official_config, tiny_config
 from .estimators import build
 from .hub import resolve
-from .inference import Box, Estimator
+from .inference import Box, Estimator, check_boxes
 from .outputs import write_result
-from .photos import check_photos, find_photos, open_photo, result_names
+from .photos import check_photos, find_photos, open_photo, photo_size, result_names
 from .tasks import TASKS
 
 logger = logging.getLogger("sapiens2")
@@ -84,6 +84,26 @@ def check_device(name: str | None) -> None:
         ) from error
 
 
+def make_folder(folder: Path) -> None:
+    """Makes ``folder`` where it isn't there.
+
+    Raises:
+        OSError: that can't be done; the message says why.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"{folder} can't be made a folder to write to ({error.strerror}).") from error
+
+
+def at_least_one(text: str) -> int:
+    """A whole number of 1 or more, for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
 def predict(arguments: argparse.Namespace) -> None:
     """Estimates what the checkpoint is for and writes it; checks what can be checked before it loads anything."""
     photos = find_photos(arguments.input)
@@ -97,7 +117,9 @@ def predict(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--boxes is for pose; this checkpoint {TASKS[info.task].does}.")
     boxes = None if arguments.boxes is None else read_boxes(arguments.boxes, photos)
     check_photos(tqdm(photos, desc="Checking photos", unit="photo", leave=False, disable=len(photos) == 1))
-    output.mkdir(parents=True, exist_ok=True)
+    for photo, photo_boxes in zip(photos, boxes or [], strict=boxes is not None):
+        check_boxes(photo_boxes, *photo_size(photo), photo.name)
+    make_folder(output)
 
     logger.info("%s %s (%s).", arguments.checkpoint, TASKS[info.task].does, info.size)
     estimator = Estimator.from_checkpoint(checkpoint, arguments.precision, arguments.device)
@@ -146,7 +168,7 @@ def make_random(arguments: argparse.Namespace) -> None:
     size, task = arguments.size, arguments.task
     if task != "pretrain" and size in ("0.1b", "1b-4k"):
         raise ValueError(f"Size {size} exists for the task pretrain only.")
-    output.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(output.parent)
     torch.manual_seed(arguments.seed)
     model = build(tiny_config(task) if size == "tiny" else official_config(size, task), task)
     model.save_checkpoint(output)
@@ -172,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--output", type=Path, required=True, help="folder to write to")
     command.add_argument("--precision", choices=("auto", "bf16", "fp16", "fp32"), default="auto")
     command.add_argument("--device", help="such as cpu, cuda, cuda:1; the best there is by default")
-    command.add_argument("--batch-size", type=int, default=1, help="photos (pose: people) at once; default 1")
+    command.add_argument("--batch-size", type=at_least_one, default=1, help="photos (pose: people) at once; default 1")
     command.add_argument(
         "--boxes",
         type=Path,
@@ -202,11 +224,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; 0 when it worked, 2 when the input was wrong, 1 when the result was."""
+    """Runs the command line; 0 when it worked, 2 when the input was wrong, 1 when the result was, 130 when stopped."""
     parsed = _parser().parse_args(arguments)
     logging.basicConfig(format="%(message)s", level=logging.DEBUG if parsed.verbose else logging.INFO)
     try:
         parsed.run(parsed)
+    except KeyboardInterrupt:
+        print("Stopped. What is written is complete.", file=sys.stderr)
+        return 130
     except (ValueError, OSError, RuntimeError) as error:
         logger.debug("Where it came from:", exc_info=True)
         print(f"Error: {error}", file=sys.stderr)

@@ -179,7 +179,8 @@ def match_tensors(
     problems = [f"{title}: {_listing(sorted(names))}" for title, names in titles.items() if names]
     if problems:
         raise CheckpointError(
-            f"{files.path.name} does not hold the tensors of a Sapiens2 checkpoint. {'; '.join(problems)}."
+            f"{files.path.name} does not hold the tensors of a Sapiens2 checkpoint. {'; '.join(problems)}. "
+            "It may be damaged: download it again."
         )
     return sources
 

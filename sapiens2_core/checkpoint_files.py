@@ -57,6 +57,17 @@ def shard_names(index: Path) -> list[str]:
     return names
 
 
+def _advice(file: Path) -> str:
+    """What to do about a file that safetensors can't read."""
+    with contextlib.suppress(OSError):
+        start = file.open("rb").read(64)
+        if start.startswith(b"version https://git-lfs"):
+            return "It is a Git LFS pointer, a few lines that stand for the file: get the file itself (git lfs pull)."
+        if start.lstrip().startswith(b"<"):
+            return "It is a web page: download the file itself, not the page about it."
+    return "It may be cut off: download it again."
+
+
 def _files_in_folder(folder: Path) -> list[Path]:
     """The weight files of a folder: shards named by an index, else model.safetensors, else the only file."""
     indices = sorted(folder.glob(f"*{INDEX_SUFFIX}"))
@@ -96,7 +107,7 @@ class CheckpointFiles:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # "." has no name to speak of
         if not self.path.exists():
             raise CheckpointError(f"There is no checkpoint at {self.path}.")
         _refuse_pickle(self.path)
@@ -138,7 +149,7 @@ class CheckpointFiles:
             handle = self._stack.enter_context(safe_open(file, framework="pt"))
         except (SafetensorError, OSError) as error:
             raise CheckpointError(
-                f"{file.name} is not a readable .safetensors file ({error}). It may be cut off: download it again."
+                f"{file.name} is not a readable .safetensors file ({error}). {_advice(file)}"
             ) from error
         self.metadata = self.metadata or (handle.metadata() or {})
         for name in handle.keys():  # noqa: SIM118 (a safe_open handle is no dict and has no iterator)

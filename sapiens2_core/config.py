@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from dataclasses import dataclass, field
@@ -70,6 +71,9 @@ class Sapiens2HeadConfig:
     use_rms_norm: bool = False
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, list):
+                setattr(self, name, list(value))
         for group in ("upsample", "conv", "scale_conv"):
             channels = getattr(self, f"{group}_out_channels")
             if channels is not None and getattr(self, f"{group}_kernel_sizes") is None:
@@ -154,6 +158,8 @@ class Sapiens2Config:
     def __post_init__(self) -> None:
         if isinstance(self.head_config, dict):
             self.head_config = Sapiens2HeadConfig(**_known_fields(Sapiens2HeadConfig, self.head_config))
+        # Of its own: configurations are changed in place, and tables and other configurations must not follow.
+        self.head_config, self.flip_pairs = copy.deepcopy((self.head_config, self.flip_pairs))
         if self.id2label is None:
             self.id2label = {index: f"LABEL_{index}" for index in range(self.num_labels)}
         self.id2label = {int(index): name for index, name in self.id2label.items()}  # JSON has no int keys

@@ -191,6 +191,9 @@ def crop_and_resize(image: Tensor, boxes: Tensor, output_size: Size, mode: str |
     Returns:
         (N, C, *output_size) float32, on the image's device.
     """
+    device = image.device
+    if device.type == "mps":
+        image = image.cpu()  # PyTorch has no bicubic grid_sample for Apple's GPUs
     image = image.float()[None]
     *_, height, width = image.shape
     if 1 in (height, width):
@@ -213,4 +216,4 @@ def crop_and_resize(image: Tensor, boxes: Tensor, output_size: Size, mode: str |
         grid = torch.stack(torch.meshgrid(x.to(image.device), y.to(image.device), indexing="xy"), dim=-1)
         sampling = mode or ("bilinear" if min(zoom) < 1.0 else "bicubic")
         crop.copy_(F.grid_sample(image, grid[None], mode=sampling, padding_mode="zeros", align_corners=True)[0])
-    return crops
+    return crops.to(device)

@@ -24,10 +24,19 @@ def replacing(target: Path) -> Iterator[Path]:
     """A temporary path beside ``target`` to write to; it becomes ``target`` when the block ends without an error.
 
     Its suffix is the target's, since many writers choose the format by it.
+
+    Raises:
+        OSError: nothing can be written there; the message names the place.
     """
     temporary = target.with_name(f".{target.stem}.{uuid.uuid4().hex[:8]}{target.suffix}")
     try:
+        temporary.touch()
+    except OSError as error:
+        raise OSError(f"Nothing can be written to {target.parent} ({error.strerror}).") from error
+    mode = temporary.stat().st_mode
+    try:
         yield temporary
+        temporary.chmod(mode)  # some writers leave a file of their own there, for its owner's eyes only
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -45,6 +54,20 @@ def write_png(target: Path, picture: Tensor | np.ndarray) -> None:
         picture = picture[:, :, 0] if picture.shape[-1] == 1 else picture
     with replacing(target) as temporary:
         Image.fromarray(np.ascontiguousarray(picture)).save(temporary)
+
+
+def write_palette_png(target: Path, labels: Tensor, palette: Tensor) -> None:
+    """Writes ids as a PNG with a palette: programs read the ids, people see the colours.
+
+    Args:
+        target: the file.
+        labels: (H, W) uint8.
+        palette: (N, 3) uint8, the colour of each id.
+    """
+    picture = Image.fromarray(labels.cpu().numpy())
+    picture.putpalette(palette.flatten().tolist())
+    with replacing(target) as temporary:
+        picture.save(temporary)
 
 
 def write_depth_png(target: Path, depth: Tensor) -> None:

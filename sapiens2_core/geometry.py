@@ -214,6 +214,18 @@ def depth_picture(
     if far is not None:
         fars = torch.full((frames,), far)
 
+    if (near is None) != (far is None):
+        wrong = (nears >= fars) & (nears > 0) & (fars > 0)
+        if wrong.any():
+            index = int(wrong.nonzero()[0])
+            given, measured = (
+                ("near", f"far ({fars[index]:g} m)") if far is None else ("far", f"near ({nears[index]:g} m)")
+            )
+            raise ValueError(
+                f"{given} is {near if far is None else far:g} m, which leaves no depth between it and the measured "
+                f"{measured}. Leave {given} out, or give both."
+            )
+
     pictures = torch.zeros(frames, 1, height, width)
     for index, (picture, low, high) in enumerate(zip(pictures[:, 0], nears.tolist(), fars.tolist(), strict=True)):
         if low == 0 or high == 0:

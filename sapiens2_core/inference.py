@@ -165,9 +165,11 @@ class Estimator:
     @torch.no_grad()
     def _dense_batch(self, batch: list[Tensor], first: int, **more: Any) -> list[FrameResult]:
         """Results of frames, which are taken out of ``batch``: they can be larger than everything else here."""
-        sizes = [tuple(frame.shape[-2:]) for frame in batch]
-        pixel_values = self._pixel_values([self._on_device(batch[i], first + i) for i in range(len(batch))])
+        moved = [self._on_device(frame, first + index) for index, frame in enumerate(batch)]
         batch.clear()
+        sizes = [tuple(frame.shape[-2:]) for frame in moved]
+        pixel_values = self._pixel_values(moved)
+        del moved
         outputs = self._forward(pixel_values)
         return getattr(self, f"_decode_{self.task.name}")(outputs, sizes, **more)
 
@@ -347,17 +349,22 @@ def _boxes_of(frame: Tensor, boxes: Sequence[Box] | None, number: int) -> list[B
     if boxes is None:
         # As the authors' demo does: the box reaches from the centre of the first pixel to that of the last.
         return [(0.0, 0.0, float(max(width - 1, 1)), float(max(height - 1, 1)))]
+    check_boxes(boxes, height, width, f"frame {number}")
+    return [tuple(float(value) for value in box) for box in boxes]
+
+
+def check_boxes(boxes: Sequence[Box], height: int, width: int, of: str) -> None:
+    """Raises ValueError, naming whose they are, unless each box is x, y, width, height with area inside a frame."""
     for box in boxes:
         if len(box) != 4:
-            raise ValueError(f"A box of frame {number} has {len(box)} numbers instead of x, y, width, height.")
+            raise ValueError(f"A box of {of} has {len(box)} numbers instead of x, y, width, height.")
         x, y, box_width, box_height = box
         if not all(math.isfinite(value) for value in box):
-            raise ValueError(f"A box of frame {number} holds a number that is not finite: {tuple(box)}.")
+            raise ValueError(f"A box of {of} holds a number that is not finite: {tuple(box)}.")
         if not (box_width > 0 and box_height > 0):
-            raise ValueError(f"A box of frame {number} has no area: {box_width:g} × {box_height:g} pixels.")
+            raise ValueError(f"A box of {of} has no area: {box_width:g} × {box_height:g} pixels.")
         if x >= width or y >= height or x + box_width <= 0 or y + box_height <= 0:
             raise ValueError(
-                f"A box of frame {number}, x {x:g} y {y:g} width {box_width:g} height {box_height:g}, lies outside "
-                f"of the frame of {width} × {height} pixels."
+                f"A box of {of}, x {x:g} y {y:g} width {box_width:g} height {box_height:g}, lies outside "
+                f"of its {width} × {height} pixels."
             )
-    return [tuple(float(value) for value in box) for box in boxes]

@@ -12,11 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .body_parts import PALETTE
 from .features import features_to_rgb
-from .files import write_depth_png, write_json, write_npz, write_png
+from .files import write_depth_png, write_json, write_npz, write_palette_png, write_png
 from .geometry import depth_picture, metric_depth
 from .keypoints import KEYPOINT_NAMES
 from .openpose import frame_to_openpose
+from .openpose_in import openpose_people
 from .render import (
     colour_body_parts,
     draw_pose,
@@ -24,6 +26,7 @@ from .render import (
     overlay,
     straight_colour,
 )
+from .render_openpose import draw_openpose
 from .results import FrameFeatures, FrameMatte, FramePointmap, FramePose, Pointmap
 
 #: How strongly body parts are coloured over the photo.
@@ -55,13 +58,14 @@ def pose_to_dict(frame: FramePose, threshold: float) -> dict[str, Any]:
 
 def _pose(base: str, photo: Tensor, frame: FramePose, threshold: float) -> None:
     write_png(Path(f"{base}_pose.png"), draw_pose(frame, photo, threshold))
+    write_png(Path(f"{base}_openpose.png"), draw_openpose(openpose_people(frame, threshold), threshold=threshold))
     write_json(Path(f"{base}_pose.json"), pose_to_dict(frame, threshold))
 
 
 def _seg(base: str, photo: Tensor, labels: Tensor, _: float) -> None:
     opacity = (labels > 0).float() * _PARTS_OPACITY  # the background stays as it is
     write_png(Path(f"{base}_parts.png"), overlay(photo, colour_body_parts(labels), opacity))
-    write_png(Path(f"{base}_labels.png"), labels.numpy())
+    write_palette_png(Path(f"{base}_labels.png"), labels, PALETTE)
     write_npz(Path(f"{base}_labels.npz"), labels=labels)
 
 

@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 from torch import Tensor
 
 #: What counts as a photo in a folder. A file that is named itself is opened whatever its suffix.
@@ -50,19 +50,31 @@ def check_photos(photos: Iterable[Path]) -> None:
     """Decodes every photo, JPEGs at an eighth of their size, which is quick.
 
     Raises:
-        ValueError: a photo can't be read; the message names it.
+        ValueError: photos can't be read; the message names them all.
     """
+    bad = []
     for path in photos:
         try:
             with Image.open(path) as image:
                 image.draft("RGB", (max(image.width // 8, 1), max(image.height // 8, 1)))
                 image.load()
         except _UNREADABLE as error:
-            raise _unreadable(path, error) from error
+            bad.append(f"{path.name} ({error})")
+    if bad:
+        raise ValueError(f"Can't be read as photos: {', '.join(bad)}. Convert them, or take them out.")
+
+
+def photo_size(path: Path) -> tuple[int, int]:
+    """(height, width) of a photo that stands upright, from its header."""
+    with Image.open(path) as image:
+        # Orientations 5 to 8 lie on their side.
+        return image.size if image.getexif().get(ExifTags.Base.Orientation, 1) > 4 else image.size[::-1]
 
 
 def _rgb(image: Image.Image) -> np.ndarray:
     """8-bit RGB pixels (H, W, 3); alpha is dropped."""
+    if image.mode == "F":
+        raise ValueError("floating-point pixels, whose white is unknown")
     if image.mode.startswith("I"):  # 16-bit grey, which Pillow would clamp to 255
         grey = (np.asarray(image).astype(np.float32) / 257).round().clip(0, 255).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
@@ -107,6 +119,19 @@ def load_image(image: str | Path | Image.Image) -> Image.Image:
 
 
 def result_names(photos: Sequence[Path]) -> list[str]:
-    """A name for each photo's results: its stem, or its whole name where two photos share a stem."""
-    stems = [photo.stem for photo in photos]
-    return [photo.name if stems.count(photo.stem) > 1 else photo.stem for photo in photos]
+    """A name for each photo's results: its stem, or its whole name where two photos would share one.
+
+    Names that differ in capitals only are one on Windows and macOS; a number tells those of them apart that even
+    their endings don't.
+    """
+    stems = [photo.stem.casefold() for photo in photos]
+    names, used = [], set()
+    for photo, stem in zip(photos, stems, strict=True):
+        name = wanted = photo.name if stems.count(stem) > 1 else photo.stem
+        number = 1
+        while name.casefold() in used:
+            number += 1
+            name = f"{wanted}_{number}"
+        used.add(name.casefold())
+        names.append(name)
+    return names

@@ -151,17 +151,32 @@ def _head_config(shapes: _Shapes, pixel_shuffle: bool) -> Sapiens2HeadConfig:
     return Sapiens2HeadConfig(**fields)
 
 
+def _from_json(text: str | None) -> Any:
+    """What a metadata value says; None where it isn't JSON, since any program may write metadata of this name."""
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return None
+
+
+def _as_size(value: Any) -> tuple[int, int] | None:
+    """One side, or [height, width], as (height, width); None for anything else."""
+    sides = [value, value] if isinstance(value, int) else value
+    if isinstance(sides, list) and len(sides) == 2 and all(isinstance(side, int) and side > 0 for side in sides):
+        return sides[0], sides[1]
+    return None
+
+
 def _native_size(files: CheckpointFiles, tokenizer: bool, patch: tuple[int, int], head: Sapiens2HeadConfig | None):
     """(height, width): config.json, then the file's metadata, then what official files have.
 
     A pointmap's scale branch fits few sizes; where none of these is among them, the 4:3 size that does is taken.
     """
-    stated = []
-    if "image_size" in files.config:
-        size = files.config["image_size"]
-        stated.append((size, size) if isinstance(size, int) else tuple(size))
-    if IMAGE_SIZE_KEY in files.metadata:
-        stated.append(tuple(json.loads(files.metadata[IMAGE_SIZE_KEY])))
+    stated = [
+        size
+        for value in (files.config.get("image_size"), _from_json(files.metadata.get(IMAGE_SIZE_KEY)))
+        if (size := _as_size(value)) is not None
+    ]
     stated.append(NATIVE_SIZE_4K if tokenizer else NATIVE_SIZE)
     if head is None or head.scale_final_input_size is None:
         return list(stated[0])
@@ -200,6 +215,11 @@ def recognise(files: CheckpointFiles) -> Recognition:
     hidden, channels, *patch = patch_weight
     num_layers = shapes.count("model.layer.{}.norm1.weight")
     attention = "model.layer.{}.attention."
+    if num_layers == 0:
+        raise CheckpointError(
+            f"{files.path.name} is of another model: it begins like Sapiens2, as the first Sapiens does, but has none "
+            "of its layers. Choose a Sapiens2 checkpoint."
+        )
     qk_norm = shapes.transformer(attention.format(0) + "q_norm.weight")
     if qk_norm is None and "num_attention_heads" not in files.config:
         raise CheckpointError(

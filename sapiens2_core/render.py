@@ -31,7 +31,11 @@ FLAT_NORMAL = (128 / 255, 128 / 255, 1.0)
 
 
 def colour_body_parts(labels: Tensor) -> Tensor:
-    """Label maps (H, W) or (B, H, W) in the authors' colours: (3, H, W) or (B, 3, H, W)."""
+    """Label maps (H, W) or (B, H, W) in the authors' colours: (3, H, W) or (B, 3, H, W).
+
+    A fine-tuned network may know more classes than the authors' 29: their colours begin again.
+    """
+    labels = labels % len(PALETTE)
     return (PALETTE.to(labels.device)[labels.long()].float() / 255).movedim(-1, -3)
 
 

@@ -184,6 +184,22 @@ def weights(tmp_path):
     return load_file(tmp_path / "seg.safetensors")
 
 
+@pytest.mark.parametrize("text", ["1024x768", "1024", "null", "[0, 5]", '{"a": 1}'])
+def test_metadata_of_another_programs_meaning_is_passed_over(weights, tmp_path, text):
+    save_file(weights, tmp_path / "odd.safetensors", metadata={"image_size": text})
+    expected = (1024, 1024) if text == "1024" else (1024, 768)
+    assert inspect(tmp_path / "odd.safetensors").config.image_height_width == expected
+
+
+def test_configurations_share_nothing():
+    first, second = official_config("0.4b", "pose"), official_config("0.4b", "pose")
+    first.head_config.conv_out_channels.append(7)
+    first.flip_pairs[0][0] = 99
+    assert second == official_config("0.4b", "pose")
+    assert first != second
+    assert first.replaced().head_config.conv_out_channels is not first.head_config.conv_out_channels
+
+
 def test_missing_and_unexpected_tensors_are_listed(weights, tmp_path):
     weights["decode_head.extra"] = weights.pop("backbone.blocks.3.ffn.w3.bias")
     save_file(weights, tmp_path / "bad.safetensors")
@@ -269,6 +285,28 @@ class Broken:
     def config_of_another_model(folder, weights):
         (folder / "config.json").write_text(json.dumps({"model_type": "bert"}))
         return folder, "not of Sapiens2"
+
+    @staticmethod
+    def git_lfs_pointer(folder, weights):
+        (folder / "pointer.safetensors").write_text(
+            "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+        )
+        return folder / "pointer.safetensors", "Git LFS pointer"
+
+    @staticmethod
+    def web_page(folder, weights):
+        (folder / "page.safetensors").write_text("<!doctype html><title>Sign in</title>" + " " * 100)
+        return folder / "page.safetensors", "web page"
+
+    @staticmethod
+    def first_sapiens(folder, weights):
+        names = (
+            "backbone.patch_embed.projection.weight",
+            "decode_head.conv_seg.weight",
+            "backbone.layers.0.ln1.weight",
+        )
+        save_file({name: weights.get(name, torch.zeros(32)) for name in names}, folder / "v1.safetensors")
+        return folder / "v1.safetensors", "the first Sapiens"
 
     @staticmethod
     def config_that_is_no_json(folder, weights):

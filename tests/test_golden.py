@@ -32,4 +32,6 @@ def test_outputs_are_those_of_the_authors_code(name, tmp_path):
         outputs = load(tmp_path / "checkpoint.safetensors")(golden["input"])
 
     for field, key in OUTPUTS[name].items():
-        torch.testing.assert_close(getattr(outputs, field), golden[key], rtol=0, atol=1e-4)
+        # The scale is a small number: what counts there is the share.
+        tolerance = {"rtol": 1e-4, "atol": 0} if field == "scales" else {"rtol": 0, "atol": 1e-4}
+        torch.testing.assert_close(getattr(outputs, field), golden[key], **tolerance)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor
 
 from sapiens2_core import Estimator, Sapiens2ImageProcessor
@@ -60,7 +63,75 @@ def test_results_have_the_frames_size_whatever_the_batch(task):
                 assert (x != y).float().mean() < 1e-3
             else:
                 # A random scale near zero blows points up, so differences are told by their spread.
-                    torch.testing.assert_close(x, y, rtol=0, atol=1e-3 * x.std().item())
+                torch.testing.assert_close(x, y, rtol=0, atol=1e-3 * x.std().item())
+
+
+@pytest.mark.parametrize(
+    ("task", "letterboxed"),
+    [("seg", False), ("matting", False), ("normal", True), ("albedo", True), ("pointmap", True)],
+)
+@pytest.mark.parametrize("size", [(90, 200), (200, 90)], ids=["landscape", "portrait"])
+def test_results_are_those_of_transformers_processor_and_the_network(task, letterboxed, size):
+    runner = estimator(task)
+    (frame,) = frames(size)
+    found = flatten(runner.predict([frame]))[0]
+
+    reference = transformers.Sapiens2ImageProcessor(
+        size={"height": 128, "width": 96}, do_pad=letterboxed, do_rescale=False
+    )
+    pixel_values = reference(frame, return_tensors="pt")["pixel_values"]
+    with torch.no_grad():
+        outputs = runner.model(pixel_values)
+    if task == "seg":
+        (expected,) = reference.post_process_semantic_segmentation(outputs, target_sizes=[size])
+        assert (found == expected).float().mean() > 0.999
+    elif task == "matting":
+        (expected,) = reference.post_process_image_matting(outputs, target_sizes=[size])
+        torch.testing.assert_close(found.alpha, expected["alpha"], rtol=0, atol=1e-4)
+        torch.testing.assert_close(found.foreground, expected["foreground"], rtol=0, atol=1e-4)
+    elif task == "normal":
+        (expected,) = reference.post_process_normal_estimation(outputs, source_sizes=[size])
+        torch.testing.assert_close(found, F.normalize(expected["normals"], dim=0), rtol=0, atol=1e-3)
+    elif task == "pointmap":
+        (expected,) = reference.post_process_pointmap_estimation(outputs, source_sizes=[size])
+        spread = expected["pointmap"].std().item()
+        torch.testing.assert_close(found.points, expected["pointmap"], rtol=0, atol=1e-3 * spread)
+    else:  # transformers has no albedo; its path for normals, but for their length, is the same
+        outputs.normals = outputs.albedos
+        expected = reference._post_process_maps(outputs.albedos, [size], None, None)[0].clamp(0, 1)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+
+
+def test_a_processor_beside_the_checkpoint_is_used(tmp_path):
+    build(tiny_config("normal"), "normal").save_pretrained(tmp_path)
+    Sapiens2ImageProcessor(size=(64, 48), do_pad=False, image_mean=[0.5] * 3).save_pretrained(tmp_path)
+    processor = Estimator.from_checkpoint(tmp_path, "fp32", "cpu").processor
+    assert (processor.size, processor.do_pad) == ({"height": 64, "width": 48}, False)
+    assert list(processor.image_mean) == [0.5] * 3
+    assert not processor.do_rescale
+
+
+def test_a_network_in_training_gives_the_same_twice():
+    runner = Estimator(build(tiny_config("normal"), "normal").train())
+    once, twice = flatten(runner.predict(frames((64, 48)) * 2))
+    assert torch.equal(once, twice)
+
+
+def test_a_batch_is_gone_before_the_next_is_made():
+    alive = []
+
+    def source():
+        for number in range(5):
+            gc.collect()
+            assert sum(reference() is not None for reference in alive) <= 1, f"before frame {number}"
+            frame = torch.rand(3, 64, 48)
+            alive.append(weakref.ref(frame))
+            yield frame
+            del frame
+
+    for results in estimator("normal").predict(source()):
+        alive.append(weakref.ref(results[0]))
+        del results
 
 
 def test_frames_are_taken_one_batch_at_a_time_and_given_back_before_the_next():
@@ -214,6 +285,19 @@ def test_pixels_that_are_no_numbers_are_named(task, bad):
 def test_frame_of_another_shape_is_named(shape):
     with pytest.raises(ValueError, match="Frame 0 has shape"):
         flatten(estimator("normal").predict([torch.zeros(shape)]))
+
+
+@pytest.mark.parametrize(
+    "frame", [torch.zeros(3, 8, 8, dtype=torch.int32), torch.zeros(3, 8, 8, dtype=torch.bool), "photo.jpg"]
+)
+def test_frame_of_another_type_is_named(frame):
+    with pytest.raises(ValueError, match="Frame 0 is"):
+        flatten(estimator("normal").predict([frame]))
+
+
+def test_fewer_masks_than_frames_are_named():
+    with pytest.raises(ValueError, match="masks for 1 frames only"):
+        flatten(estimator("pointmap").predict(frames((64, 48), (64, 48)), masks=[torch.ones(64, 48, dtype=torch.bool)]))
 
 
 @pytest.mark.parametrize(("dtype", "advice"), [(torch.bfloat16, "precision fp32"), (torch.float32, "damaged")])

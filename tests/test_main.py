@@ -10,12 +10,13 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from sapiens2_core.__main__ import main
+from sapiens2_core.body_parts import PALETTE
 from sapiens2_core.keypoints import KEYPOINT_NAMES
 from sapiens2_core.tasks import TASKS
 
 PHOTO = Path(__file__).parents[1] / "assets" / "astronaut.jpg"
 FILES = {
-    "pose": {"pose.png", "pose.json"},
+    "pose": {"pose.png", "openpose.png", "pose.json"},
     "seg": {"parts.png", "labels.png", "labels.npz"},
     "normal": {"normal.png", "normal.npz"},
     "pointmap": {"depth.png", "depth_mm.png", "pointmap.npz"},
@@ -93,6 +94,8 @@ def test_labels_agree_in_both_files(checkpoints, photo, tmp_path):
     found = run(checkpoints, "seg", photo, tmp_path)
     with np.load(found["labels.npz"]) as data, Image.open(found["labels.png"]) as image:
         assert np.array_equal(np.array(image), data["labels"])
+        seen = np.array(image.convert("RGB"))
+        assert np.array_equal(seen, PALETTE.numpy()[data["labels"]])
         assert data["labels"].max() <= 28
 
 
@@ -149,7 +152,7 @@ def error_of(capsys, code):
 def test_unreadable_photo_in_a_folder_is_named_before_anything_is_written(checkpoints, photo, tmp_path, capsys):
     photo.with_name("zzz.jpg").write_text("not a photo")
     code = predict(checkpoints["normal"], photo.parent, tmp_path / "out")
-    assert "zzz.jpg can't be read as a photo" in error_of(capsys, code)
+    assert "Can't be read as photos: zzz.jpg" in error_of(capsys, code)
     assert not (tmp_path / "out").exists()
 
 
@@ -181,7 +184,6 @@ def test_other_wrong_input_is_one_sentence(checkpoints, photo, tmp_path, capsys)
     assert "gone.jpg" in error_of(capsys, predict(normal, tmp_path / "gone.jpg", out))
     assert "estimates normals" in error_of(capsys, predict(normal, photo, out, "--boxes", boxes))
     assert "where the photos are" in error_of(capsys, predict(normal, photo.parent, photo.parent))
-    assert "batch_size is 0" in error_of(capsys, predict(normal, photo, out, "--batch-size", 0))
     code = main(
         ["predict", "--checkpoint", str(normal), "--input", str(photo), "--output", str(out), "--device", "abc"]
     )
@@ -220,3 +222,29 @@ def test_verbose_shows_where_an_error_came_from(tmp_path, caplog):
     caplog.set_level(logging.DEBUG, logger="sapiens2")
     main(["--verbose", "inspect", str(tmp_path / "gone.safetensors")])
     assert any(record.exc_info for record in caplog.records)
+
+
+def test_box_that_lies_outside_of_its_photo_is_named_before_anything_is_written(checkpoints, photo, tmp_path, capsys):
+    boxes = tmp_path / "boxes.json"
+    boxes.write_text(json.dumps([[500, 0, 40, 100]]))
+    code = predict(checkpoints["pose"], photo, tmp_path / "out", "--boxes", boxes)
+    assert "A box of person.jpg" in error_of(capsys, code)
+    assert not (tmp_path / "out").exists()
+
+
+def test_output_that_is_a_file_is_a_sentence(checkpoints, photo, tmp_path, capsys):
+    (tmp_path / "out").touch()
+    code = predict(checkpoints["normal"], photo, tmp_path / "out")
+    assert "can't be made a folder to write to" in error_of(capsys, code)
+
+
+def test_batch_size_below_one_is_refused_at_once(checkpoints, photo, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        predict(checkpoints["normal"], photo, tmp_path / "out", "--batch-size", 0)
+    assert ended.value.code == 2
+    assert "argument --batch-size: 0 is less than 1" in capsys.readouterr().err
+
+
+def test_written_checkpoint_has_the_rights_of_any_new_file(checkpoints, tmp_path):
+    (tmp_path / "plain").touch()
+    assert checkpoints["normal"].stat().st_mode == (tmp_path / "plain").stat().st_mode

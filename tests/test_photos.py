@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sapiens2_core.photos import check_photos, find_photos, load_image, open_photo, result_names
+from sapiens2_core.photos import check_photos, find_photos, load_image, open_photo, photo_size, result_names
 
 
 def save(path, mode="RGB", size=(6, 4), **more):
@@ -68,13 +68,43 @@ def test_unreadable_photo_is_found_before_work_and_named(tmp_path, damage):
     else:
         path.write_text("not a photo" if damage == "text" else "")
     save(tmp_path / "good.png")
-    for read in (lambda: check_photos([tmp_path / "good.png", path]), lambda: open_photo(path)):
-        with pytest.raises(ValueError, match=r"bad\.jpg can't be read as a photo"):
-            read()
+    with pytest.raises(ValueError, match=r"Can't be read as photos: bad\.jpg \("):
+        check_photos([tmp_path / "good.png", path])
+    with pytest.raises(ValueError, match=r"bad\.jpg can't be read as a photo"):
+        open_photo(path)
+
+
+def test_all_unreadable_photos_are_named_at_once(tmp_path):
+    for name in ("a.jpg", "c.png"):
+        (tmp_path / name).write_text("not a photo")
+    save(tmp_path / "b.png")
+    with pytest.raises(ValueError, match=r"a\.jpg .*, c\.png"):
+        check_photos([tmp_path / name for name in ("a.jpg", "b.png", "c.png")])
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_size_is_that_of_the_upright_photo(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.new("RGB", (60, 20)).save(tmp_path / "photo.jpg", exif=exif)
+    assert photo_size(tmp_path / "photo.jpg") == tuple(open_photo(tmp_path / "photo.jpg").shape[-2:])
+
+
+def test_floating_point_photo_is_refused(tmp_path):
+    Image.new("F", (4, 4)).save(tmp_path / "photo.tiff")
+    with pytest.raises(ValueError, match="floating-point pixels"):
+        open_photo(tmp_path / "photo.tiff")
 
 
 def test_result_names_tell_photos_of_one_stem_apart():
     assert result_names([Path("x/a.jpg"), Path("x/a.png"), Path("x/b.png")]) == ["a.jpg", "a.png", "b"]
+
+
+def test_result_names_are_different_files_on_every_system():
+    photos = [Path(name) for name in ("A.jpg", "a.png", "a.jpg", "a.jpg.png", "B.png")]
+    names = result_names(photos)
+    assert len({name.casefold() for name in names}) == len(photos)
+    assert names[-1] == "B"
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ Without one it writes tiny networks with random weights, and says so. ``test`` h
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 PHOTO = ROOT / "assets" / "astronaut.jpg"
-TASKS = ("pose", "seg", "normal", "pointmap", "matting", "albedo")
+OUTPUT = ROOT / "output"
 
 
 def run(*words: str | Path) -> None:
@@ -31,22 +32,39 @@ def run(*words: str | Path) -> None:
 
 def set_up(extras: str) -> None:
     """Makes the environment, if there is none, and installs the package with its extras."""
-    if not PYTHON.exists():
+    if not (ENVIRONMENT / "pyvenv.cfg").exists():
         print(f"Making a virtual environment in {ENVIRONMENT}.", flush=True)
-        venv.create(ENVIRONMENT, with_pip=True)
+        try:
+            venv.create(ENVIRONMENT, with_pip=True)
+        except subprocess.CalledProcessError:
+            shutil.rmtree(ENVIRONMENT, ignore_errors=True)  # or the next try would take it for a whole one
+            sys.exit("This Python can't make virtual environments; on Debian and Ubuntu, install python3-venv.")
     print("Installing; the first time, PyTorch takes a few minutes.", flush=True)
     run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", f".[{extras}]")
 
 
-def checkpoints(words: list[str]) -> list[Path]:
-    """Those that were named, or tiny random ones for every task."""
-    if words:
-        path = Path(words[0]).resolve()
-        return sorted(path.rglob("*.safetensors")) if path.is_dir() else [path]
-    files = [ROOT / "output" / "random" / f"tiny_{task}.safetensors" for task in TASKS]
-    for task, file in zip(TASKS, files, strict=True):
-        run("-m", "sapiens2_core", "make-random", "--task", task, "--size", "tiny", "--output", file)
+def random_checkpoints() -> list[Path]:
+    """Tiny ones with random weights for every task."""
+    listing = "from sapiens2_core.tasks import TASKS; print(*TASKS)"
+    tasks = subprocess.run([PYTHON, "-c", listing], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    files = []
+    for task in tasks.split():
+        files.append(OUTPUT / "random" / f"tiny_{task}.safetensors")
+        run("-m", "sapiens2_core", "make-random", "--task", task, "--size", "tiny", "--output", files[-1])
     return files
+
+
+def checkpoints_in(path: Path) -> list[Path]:
+    """A file, or all in a folder; a folder with a config.json or an index of shards is one checkpoint."""
+    if not path.is_dir():
+        return [path]
+    found = set()
+    for file in path.rglob("*.safetensors"):
+        whole = (file.parent / "config.json").exists() or any(file.parent.glob("*.safetensors.index.json"))
+        found.add(file.parent if whole else file)
+    if not found:
+        sys.exit(f"There are no .safetensors files in {path}.")
+    return sorted(found)
 
 
 def main() -> None:
@@ -54,9 +72,10 @@ def main() -> None:
     command, *words = sys.argv[1:] or [""]
     if command == "try":
         set_up("standalone")
-        for file in checkpoints(words):
-            run("-m", "sapiens2_core", "predict", "--checkpoint", file, "--input", PHOTO, "--output", ROOT / "output")
-        print(f"Look into {ROOT / 'output'}.")
+        for path in checkpoints_in(Path(words[0]).resolve()) if words else random_checkpoints():
+            folder = OUTPUT / path.stem
+            run("-m", "sapiens2_core", "predict", "--checkpoint", path, "--input", PHOTO, "--output", folder)
+        print(f"Look into {OUTPUT}.")
         if not words:
             print("These networks have RANDOM weights: everything ran, but the pictures mean nothing.")
     elif command == "test":
