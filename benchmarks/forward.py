@@ -1,7 +1,8 @@
 """One frame through each task's network: this package against transformers, on the same weights and pixels.
 
 Each side runs in a process of its own; the two take turns, so that a machine whose speed drifts treats both alike.
-Printed per task: median seconds, their ratio, peak memory while running and the part of it above the loaded weights.
+Printed per task: median seconds, their ratio, peak memory while running, the part of it above the loaded weights, and
+how much the outputs differ.
 
     python benchmarks/forward.py                          # every task, 0.4b, 1024 × 768, fp32 and auto
     python benchmarks/forward.py --tasks normal --runs 3
@@ -20,6 +21,7 @@ import time
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -66,12 +68,31 @@ def serve(side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[in
     reset_peak()
     loaded = memory("VmRSS")
     print(json.dumps({"ready": True}), flush=True)
+    outputs_file = outputs_of(folder, side, dtype)
     for _ in sys.stdin:
         started = time.perf_counter()
         with torch.inference_mode():
-            model(pixel_values)
+            outputs = model(pixel_values)
         seconds = time.perf_counter() - started
+        if not outputs_file.exists():
+            tensors = {name: value for name, value in vars(outputs).items() if isinstance(value, torch.Tensor)}
+            save_file({name: value.float().contiguous() for name, value in tensors.items()}, outputs_file)
+        del outputs
         print(json.dumps({"seconds": seconds, "peak": memory("VmHWM"), "loaded": loaded}), flush=True)
+
+
+def outputs_of(folder: Path, side: str, dtype: torch.dtype) -> Path:
+    """Where a side leaves what its network gave."""
+    return folder / f"outputs_{side}_{str(dtype).removeprefix('torch.')}.safetensors"
+
+
+def difference(folder: Path, ours: torch.dtype, theirs: torch.dtype) -> float:
+    """The largest difference of any output, in standard deviations of transformers' output (or in its value)."""
+    mine, others = (load_file(outputs_of(folder, *side)) for side in (("ours", ours), ("transformers", theirs)))
+    return max(
+        float((mine[name] - other).abs().max() / (other.std() if other.numel() > 1 else other.abs()))
+        for name, other in others.items()
+    )
 
 
 class Side:
@@ -133,7 +154,8 @@ def compare(folder: Path, task: str, types: dict[str, torch.dtype], size: tuple[
         a, b = sides[mine], sides[other]
         print(
             f"{task:9} {mine:10} {other:18} {a.seconds:8.2f} {b.seconds:8.2f} {a.seconds / b.seconds:6.2f} "
-            f"{a.peak:9.0f} {b.peak:9.0f} {a.extra:9.0f} {b.extra:9.0f} {a.extra / b.extra:6.2f}",
+            f"{a.peak:9.0f} {b.peak:9.0f} {a.extra:9.0f} {b.extra:9.0f} {a.extra / b.extra:6.2f} "
+            f"{difference(folder, types[mine], types[other]):10.1e}",
             flush=True,
         )
 
@@ -161,10 +183,10 @@ def main() -> None:
         types |= {"ours auto": auto, "transformers bf16": torch.bfloat16}
         print(f"auto is {str(auto).removeprefix('torch.')} here")
     print(f"{options.size}, one frame of {options.input}, median of {options.runs}, {torch.get_num_threads()} threads")
-    print("seconds; MB at the peak while running; MB of it above what the loaded process had")
-    print(
-        f"{'task':9} {'ours':10} {'against':18} {'':>8} {'s':>8} {'ratio':>6} {'':>9} {'MB':>9} {'':>9} {'MB':>9} ratio"
-    )
+    print("seconds; MB at the peak while running; MB of it above what the loaded process had;")
+    print("largest difference of the outputs, in standard deviations of transformers' output")
+    head = f"{'task':9} {'ours':10} {'against':18} {'':>8} {'s':>8} {'ratio':>6} {'':>9} {'MB':>9}"
+    print(f"{head} {'':>9} {'MB':>9}  ratio difference")
     for task in options.tasks:
         with tempfile.TemporaryDirectory() as folder:
             config = official_config(options.size, task)
