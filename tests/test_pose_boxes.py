@@ -102,9 +102,10 @@ def test_what_is_no_list_of_numbers_is_refused(text):
 
 
 def holds(box, points):
+    """Whether the points lie in the box, to a pixel: boxes are rounded."""
     x, y, width, height = box
     low, high = points.min(dim=0).values, points.max(dim=0).values
-    return bool(low[0] >= x - 0.5 and low[1] >= y - 0.5 and high[0] <= x + width and high[1] <= y + height)
+    return bool(low[0] >= x - 1 and low[1] >= y - 1 and high[0] <= x + width and high[1] <= y + height)
 
 
 @pytest.mark.parametrize("part", PARTS)
