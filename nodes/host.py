@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from ..sapiens2_core import checkpoint
+from ..sapiens2_core.config import official_config
+from ..sapiens2_core.download import download
 from ..sapiens2_core.hub import CATALOGUE, WEIGHTS_LICENSE_URL
 from ..sapiens2_core.inference import Estimator
 from ..sapiens2_core.precision import choose_dtype
@@ -45,10 +47,15 @@ class Sapiens2(nn.Module):
 
 
 def register_model_folders() -> None:
-    """Makes models/sapiens2 and models/sapiens known, beside what extra_model_paths.yaml says of them."""
-    for kind in MODEL_FOLDERS:
+    """Makes models/sapiens2 and models/sapiens known, beside what extra_model_paths.yaml says of them.
+
+    Which suffixes a kind has that is known already is left alone, and so is "sapiens" in any case: other packs keep
+    files of other types there.
+    """
+    ours, also = MODEL_FOLDERS
+    folder_paths.folder_names_and_paths.setdefault(ours, ([], {_SUFFIX}))
+    for kind in (ours, also):
         folder_paths.add_model_folder_path(kind, os.path.join(folder_paths.models_dir, kind))
-        folder_paths.folder_names_and_paths[kind][1].add(_SUFFIX)
 
 
 def _local_files() -> dict[str, Path]:
@@ -59,8 +66,8 @@ def _local_files() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for kind in MODEL_FOLDERS:
         for name in folder_paths.get_filename_list(kind):
-            path = folder_paths.get_full_path(kind, name)
-            if path is None or not name.endswith(_SUFFIX):
+            path = folder_paths.get_full_path(kind, name) if name.endswith(_SUFFIX) else None
+            if path is None:
                 continue
             name, path = name.replace(os.sep, "/"), Path(path)
             if "/" in name and path.name not in _CATALOGUE_BY_FILE and (path.parent / "config.json").is_file():
@@ -73,18 +80,26 @@ _recognised: dict[tuple[str, int], str | None] = {}
 
 
 def _official_name(path: Path) -> str | None:
-    """Catalogue name that a checkpoint's tensors fit, None for all others, broken ones included."""
-    key = (str(path), path.stat().st_mtime_ns)
-    if key not in _recognised:
-        try:
+    """Catalogue name of the checkpoint whose tensors these are, None for all others, broken ones included.
+
+    Every width, the native input and the number of classes must be those of the official one: a fine-tune for other
+    classes is another checkpoint. Names of classes don't count, since only some layouts hold them.
+    """
+    try:
+        key = (str(path), path.stat().st_mtime_ns)
+        if key not in _recognised:
+            _recognised[key] = None  # what can't be read isn't read again before it changes
             info = checkpoint.inspect(path)
-        except checkpoint.CheckpointError as error:
-            logger.debug("%s is listed by its path: %s", path, error)
-            _recognised[key] = None
-        else:
             name = f"facebook/sapiens2-{info.task}-{info.size}"
-            _recognised[key] = name if name in CATALOGUE else None
-    return _recognised[key]
+            config = info.config.replaced(num_labels=info.config.num_labels)  # names its classes LABEL_0, LABEL_1…
+            official = name in CATALOGUE and config == official_config(info.size, info.task)
+            _recognised[key] = name if official else None
+        return _recognised[key]
+    except Exception as error:
+        # Of any kind: one odd file, which may vanish or change while it is looked at, must not take the node out of
+        # the menu. Who chooses the file is told what is wrong with it.
+        logger.debug("%s is listed by its path: %s", path, error)
+        return None
 
 
 def local_checkpoints() -> dict[str, Path]:
@@ -111,7 +126,7 @@ def local_checkpoints() -> dict[str, Path]:
 
 
 def checkpoint_names() -> list[str]:
-    """Values of the checkpoint list: what is on this machine, then the rest of the catalogue.
+    """Values of the checkpoint list: what is on this machine, then the rest of the catalogue, to be downloaded.
 
     The whole catalogue is there, so that a graph from somebody else opens with its value intact.
     """
@@ -119,30 +134,40 @@ def checkpoint_names() -> list[str]:
     return [*local, *(name for name in CATALOGUE if name not in local)]
 
 
-def find_checkpoint(name: str) -> Path:
-    """Path of the checkpoint that a graph names.
+def find_checkpoint(name: str) -> Path | None:
+    """Path of the checkpoint that a graph names; None if it isn't on this machine."""
+    # A path stays good after the file it names is listed under its catalogue name.
+    return local_checkpoints().get(name) or _local_files().get(name)
+
+
+def provide_checkpoint(name: str) -> Path:
+    """Path of the checkpoint that a graph names: an official one that isn't here is downloaded into models/sapiens2.
+
+    With the progress bar of the node that runs, and ComfyUI's cancel button.
 
     Raises:
-        ValueError: it isn't on this machine; the message says what to put where.
+        ValueError: it isn't here and can't be had; the message says what to put where.
     """
-    local = local_checkpoints()
-    # A path stays good after the file it names is listed under its catalogue name.
-    path = local.get(name) or _local_files().get(name)
+    path = find_checkpoint(name)
     if path is not None:
         return path
-    folder = os.path.join(folder_paths.models_dir, MODEL_FOLDERS[0])
+    folder = Path(folder_paths.models_dir, MODEL_FOLDERS[0])
     official = CATALOGUE.get(name)
     if official is None:
         raise ValueError(f'There is no checkpoint "{name}" in {folder}. Put the file there, or choose another.')
-    raise ValueError(
-        f"{name} is not on this machine. Put {official.filename} from https://huggingface.co/{official.repo_id} "
-        f"into {folder} (licence of the weights: {WEIGHTS_LICENSE_URL})."
+    bar = comfy.utils.ProgressBar(1)
+    return download(
+        official,
+        folder,
+        on_progress=bar.update_absolute,
+        check_cancelled=comfy.model_management.throw_exception_if_processing_interrupted,
     )
 
 
 def checkpoint_fingerprint(name: str) -> str:
-    """Changes when the checkpoint that a graph names is replaced on disk."""
-    return fingerprint(find_checkpoint(name))
+    """Changes when the checkpoint that a graph names is replaced on disk, or comes there."""
+    path = find_checkpoint(name)
+    return "" if path is None else fingerprint(path)
 
 
 #: Loaded checkpoints that something still uses, so that two loaders of one file share its weights.
@@ -157,12 +182,12 @@ def load_estimator(name: str, precision: str) -> LoadedEstimator:
         precision: "auto", "bf16", "fp16" or "fp32".
 
     Raises:
-        ValueError: it isn't there, isn't a Sapiens2 checkpoint or is broken.
+        ValueError: it isn't there and can't be had, isn't a Sapiens2 checkpoint or is broken.
     """
-    path = find_checkpoint(name)
+    path = provide_checkpoint(name)
     device = comfy.model_management.get_torch_device()
     dtype = choose_dtype(device, precision)
-    key = (checkpoint_fingerprint(name), dtype)
+    key = (fingerprint(path), dtype)
     loaded = _loaded.get(key)
     if loaded is None:
         network = checkpoint.load(path, dtype=dtype, operations=comfy.ops.manual_cast)
@@ -176,13 +201,14 @@ def load_estimator(name: str, precision: str) -> LoadedEstimator:
 
 def describe(name: str, precision: str, loaded: LoadedEstimator) -> str:
     """What a checkpoint is that was loaded by this name and precision, in a few lines for people."""
-    info = checkpoint.inspect(find_checkpoint(name))
+    info = checkpoint.inspect(provide_checkpoint(name))
     height, width = info.config.image_height_width
     dtype = str(loaded.estimator.dtype).removeprefix("torch.")
     chosen = f"{dtype} (chosen for this device)" if precision == "auto" else dtype
     return "\n".join(
         (
             f"checkpoint: {name}",
+            *([f"licence of the weights: {WEIGHTS_LICENSE_URL}"] if name in CATALOGUE else []),
             f"file: {info.path}",
             f"task: {info.task} ({loaded.estimator.task.does})",
             f"size: {info.size}, {info.num_parameters / 1e6:,.1f} M parameters, {info.num_bytes / 2**20:,.1f} MiB",
@@ -194,7 +220,7 @@ def describe(name: str, precision: str, loaded: LoadedEstimator) -> str:
 
 
 def activation_bytes(estimator: Estimator, batch_size: int) -> int:
-    """About how much device memory a batch needs beside the weights.
+    """About how much device memory a batch of frames, or of crops of people, needs beside the weights.
 
     The larger of what a transformer layer and what the decode head's widest map take: a layer holds queries, keys,
     values, the MLP's two inner maps and a few copies of the tokens; a head block its input, its output, and the
@@ -243,7 +269,8 @@ def _predict(
     loaded: LoadedEstimator, image: Tensor, boxes: Sequence[Any] | None, batch_size: int, options: dict[str, Any]
 ) -> Iterator[Any]:
     """The work of :func:`predict`: a generator would put off its checks."""
-    memory = activation_bytes(loaded.estimator, min(batch_size, len(image)))
+    crops = len(image) if boxes is None else sum(len(people) for people in boxes)
+    memory = activation_bytes(loaded.estimator, min(batch_size, crops))
     comfy.model_management.load_models_gpu([loaded.patcher], memory_required=memory)
     bar = comfy.utils.ProgressBar(len(image))  # takes the id of the node that runs
     batches = loaded.estimator.predict(

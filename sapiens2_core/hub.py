@@ -119,6 +119,36 @@ def find_json(path_or_repo: str | Path, name: str, **options) -> Path | None:
     return file if file.is_file() else None
 
 
+def refusal(error: Exception, repo_id: str, revision: str | None, log_in: str) -> str | None:
+    """What it means that the hub answered with an error; None for errors that are not its answer.
+
+    Args:
+        error: what huggingface_hub raised.
+        repo_id, revision: what was asked for.
+        log_in: how to give a token, as part of a sentence.
+    """
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    if isinstance(error, GatedRepoError):
+        page = f"https://huggingface.co/{repo_id}"
+        return f"{repo_id} is open only to those who accept its terms: do so at {page}, then {log_in}."
+    if isinstance(error, RepositoryNotFoundError):
+        return (
+            f"There is no file or folder {repo_id} on this machine, and no such repository on the hub, or it "
+            f"is private: then {log_in}."
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return f"{repo_id} has no revision {revision}."
+    if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
+        return f"The hub does not open {repo_id} with this token: {log_in}; token=False gives none."
+    return None
+
+
 class _Repository:
     """One repository on the hub, at one revision."""
 
@@ -205,27 +235,7 @@ class _Repository:
 
     def _refusal(self, error: Exception) -> str | None:
         """What it means that the hub answered with an error; None for errors that are not its answer."""
-        from huggingface_hub.errors import (
-            GatedRepoError,
-            HfHubHTTPError,
-            RepositoryNotFoundError,
-            RevisionNotFoundError,
-        )
-
-        log_in = "log in with `hf auth login`, or give token=…"
-        if isinstance(error, GatedRepoError):
-            page = f"https://huggingface.co/{self.repo_id}"
-            return f"{self.repo_id} is open only to those who accept its terms: do so at {page}, then {log_in}."
-        if isinstance(error, RepositoryNotFoundError):
-            return (
-                f"There is no file or folder {self.repo_id} on this machine, and no such repository on the hub, or it "
-                f"is private: then {log_in}."
-            )
-        if isinstance(error, RevisionNotFoundError):
-            return f"{self.repo_id} has no revision {self._options['revision']}."
-        if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
-            return f"The hub does not open {self.repo_id} with this token: {log_in}; token=False gives none."
-        return None
+        return refusal(error, self.repo_id, self._options["revision"], "log in with `hf auth login`, or give token=…")
 
     def _fetch(self, names: list[str]) -> Path:
         """Downloads what isn't in the cache; huggingface_hub gives files their names only once they are whole."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
@@ -37,13 +38,21 @@ class Hub:
         endpoint: its address.
         repositories: by "owner/name".
         requests: method, path and token of every request.
+        ranges: the byte ranges that were asked for.
         break_off: name of a file whose bytes stop in the middle.
+        claimed_sizes: sizes that it says files have, by name, other than they are.
+        pauses: seconds that it waits before each MiB of a file, by name.
+        is_down: whether it hangs up on everyone.
     """
 
     endpoint: str = ""
     repositories: dict[str, Repository] = field(default_factory=dict)
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
     break_off: str | None = None
+    claimed_sizes: dict[str, int] = field(default_factory=dict)
+    pauses: dict[str, float] = field(default_factory=dict)
+    is_down: bool = False
 
     def downloads(self) -> list[str]:
         """Names of the files that were asked for."""
@@ -74,6 +83,9 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         token = self.headers.get("authorization")
         self.hub.requests.append((self.command, path, token))
+        if self.hub.is_down:
+            self.close_connection = True
+            return
         found = re.fullmatch(r"/api/models/([^/]+/[^/]+?)(?:/(revision|tree)/([^/]+))?", path)
         if found:
             repo_id, what, revision = found[1], found[2], found[3] or "main"
@@ -102,9 +114,18 @@ class _Handler(BaseHTTPRequestHandler):
         if name not in files:
             self._error(404, "EntryNotFound")
             return
-        etag = hashlib.sha1(files[name]).hexdigest()
-        cut = len(files[name]) // 2 if name == self.hub.break_off else None
-        self._send(files[name], {"ETag": f'"{etag}"', "X-Repo-Commit": commit}, cut)
+        data = files[name]
+        # As the hub does: files of weights are named by their SHA-256.
+        etag = (hashlib.sha256 if name.endswith(".safetensors") else hashlib.sha1)(data).hexdigest()
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit}
+        if name in self.hub.claimed_sizes:
+            headers["X-Linked-Size"] = str(self.hub.claimed_sizes[name])
+        start, end = 0, len(data) // 2 if name == self.hub.break_off else len(data)
+        if asked := self.headers.get("range"):
+            self.hub.ranges.append(asked)
+            start = int(re.fullmatch(r"bytes=(\d+)-", asked)[1])
+            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+        self._send(data[start:], headers, max(end - start, 0), self.hub.pauses.get(name, 0))
 
     def _error(self, status: int, code: str) -> None:
         self.send_response(status)
@@ -112,10 +133,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def _send(self, data: bytes, headers: dict[str, str], cut: int | None = None) -> None:
-        self.send_response(200)
+    def _send(self, data: bytes, headers: dict[str, str], cut: int | None = None, pause: float = 0) -> None:
+        self.send_response(206 if "Content-Range" in headers else 200)
         for name, value in (headers | {"Content-Length": str(len(data))}).items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(data[:cut])
+            data = data[:cut]
+            for start in range(0, len(data), 2**20):
+                time.sleep(pause)
+                self.wfile.write(data[start : start + 2**20])

@@ -8,6 +8,7 @@ the folder, else the one that runs the tests. Where there is none, these tests a
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import os
@@ -32,6 +33,8 @@ from PIL import Image, ImageOps
 from sapiens2_core.config import tiny_config
 from sapiens2_core.estimators import build
 from sapiens2_core.tasks import TASKS
+from tests.hub_server import Hub
+from tests.sparse_checkpoints import OFFICIAL_SHAPES, write_sparse
 
 PACK = Path(__file__).absolute().parents[2]
 PHOTO = PACK / "assets" / "astronaut.jpg"
@@ -195,6 +198,24 @@ def make_checkpoints(models: Path) -> None:
             model.save_pretrained(ours / "folder" / "tiny")
             model.save_checkpoint(also / "sub" / "other_seg.safetensors")
     (ours / "broken.safetensors").write_bytes(b"\x00" * 100)
+    (also / "notes.txt").write_text("not a checkpoint")
+    make_odd_files(ours / "odd")
+
+
+def make_odd_files(folder: Path) -> None:
+    """An official file under another name, a fine-tune of it for 12 classes, and what can't be read at all."""
+    folder.mkdir()
+    shapes = OFFICIAL_SHAPES["sapiens2_0.8b_seg"]
+    write_sparse(folder / "renamed.safetensors", shapes)
+    other = {name: [12, *shape[1:]] if "conv_seg" in name else shape for name, shape in shapes.items()}
+    write_sparse(folder / "twelve_classes.safetensors", other)
+    scalar = {"decode_head.conv_seg.weight": []}
+    write_sparse(folder / "no_labels.safetensors", shapes | scalar)
+    (folder / "config_of_nothing").mkdir()
+    (folder / "config_of_nothing" / "config.json").write_text("[1, 2")
+    write_sparse(folder / "config_of_nothing" / "model.safetensors", shapes)
+    with contextlib.suppress(OSError):  # Windows asks for a privilege
+        (folder / "dangling.safetensors").symlink_to(folder / "nowhere.safetensors")
 
 
 def make_inputs(folder: Path) -> None:
@@ -223,7 +244,28 @@ def place_pack(custom_nodes: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def comfy(tmp_path_factory):
+def hub():
+    """The only hub that the server knows: a stand-in, empty unless a test puts something into it."""
+    hub = Hub()
+    server = hub.start()
+    yield hub
+    server.shutdown()
+    server.server_close()
+
+
+def make_elsewhere(base: Path) -> Path:
+    """A models folder that only extra_model_paths.yaml names: a folder as transformers saves it, and a file."""
+    folder = base / "elsewhere" / "people"
+    folder.mkdir(parents=True)
+    build(tiny_config("albedo"), "albedo").save_pretrained(folder / "saved" / "albedo")
+    build(tiny_config("normal"), "normal").save_checkpoint(folder / "elsewhere_normal.safetensors")
+    config = base / "extra_model_paths.yaml"
+    config.write_text(f"test:\n  base_path: {folder.parent}\n  sapiens2: people\n", encoding="utf-8")
+    return config
+
+
+@pytest.fixture(scope="session")
+def comfy(tmp_path_factory, hub):
     """The server, one for all tests."""
     found = find_comfyui()
     if isinstance(found, str):
@@ -231,7 +273,8 @@ def comfy(tmp_path_factory):
     folder, python = found
     base = tmp_path_factory.mktemp("comfyui")
     place_pack(base / "custom_nodes")
-    shutil.copy(Path(__file__).with_name("analytic_pointmap.py"), base / "custom_nodes")
+    for node in ("analytic_pointmap.py", "memory_asked.py"):
+        shutil.copy(Path(__file__).with_name(node), base / "custom_nodes")
     make_checkpoints(base / "models")
     make_inputs(base / "input")
     with socket.socket() as probe:
@@ -239,8 +282,16 @@ def comfy(tmp_path_factory):
         port = probe.getsockname()[1]
     log = base / "log.txt"
     command = [python, folder / "main.py", "--cpu", "--disable-api-nodes", "--base-directory", base, "--port", port]
+    command += ["--extra-model-paths-config", make_elsewhere(base)]
+    environment = os.environ | {
+        "HF_ENDPOINT": hub.endpoint,
+        "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+        "HF_HUB_OFFLINE": "0",
+    }
     with log.open("wb") as output:
-        process = subprocess.Popen(list(map(str, command)), cwd=base, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            list(map(str, command)), cwd=base, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
     server = ComfyUI(port, base)
     try:
         wait_until_up(server, process, log)

@@ -1,0 +1,49 @@
+"""For tests: a pack that keeps files of any type in models/sapiens, and a node that tells what memory was asked for.
+
+Copied into custom_nodes.
+"""
+
+import os
+
+import comfy.model_management
+import folder_paths
+
+folder_paths.add_model_folder_path("sapiens", os.path.join(folder_paths.models_dir, "sapiens"))
+
+asked = []
+original = comfy.model_management.load_models_gpu
+
+
+def load_models_gpu(models, memory_required=0, **options):
+    asked.append(memory_required)
+    return original(models, memory_required=memory_required, **options)
+
+
+comfy.model_management.load_models_gpu = load_models_gpu
+
+
+class MemoryAsked:
+    """The last number of bytes that load_models_gpu was asked to keep free; ``after`` makes it wait."""
+
+    INPUT_TYPES = classmethod(lambda cls: {"required": {"after": ("*", {})}})
+    RETURN_TYPES = ("INT",)
+    FUNCTION = "tell"
+    CATEGORY = "tests"
+
+    def tell(self, after):
+        return (asked[-1],)
+
+
+class ManyBoxes:
+    """A box, as many times."""
+
+    INPUT_TYPES = classmethod(lambda cls: {"required": {"box": ("BOUNDING_BOX", {}), "count": ("INT", {})}})
+    RETURN_TYPES = ("BOUNDING_BOX",)
+    FUNCTION = "repeat"
+    CATEGORY = "tests"
+
+    def repeat(self, box, count):
+        return ([box[0] if isinstance(box, list) else box] * count,)
+
+
+NODE_CLASS_MAPPINGS = {"MemoryAsked": MemoryAsked, "ManyBoxes": ManyBoxes}
