@@ -247,7 +247,8 @@ def test_visible_keypoints_lie_just_behind_what_is_seen(people):
 def test_hidden_keypoints_are_behind_something():
     scene = random_scene(2, SIZE, persons=1, framing="ground")
     wall = solids(np.random.default_rng(1), 1, spheres=1)
-    wall = replace(wall, centers=np.array([[0, 0, 0.4]]), to_local=np.diag([0.5, 0.5, 10])[None], labels=np.zeros(1, int),
+    wall = replace(wall, centers=np.array([[0, 0, 0.4]]), to_local=np.diag([0.5, 0.5, 10])[None],
+                   labels=np.zeros(1, int),
                    persons=np.array([-1]), radii=np.ones((1, 2)))  # fmt: skip
     assert render(scene).visibility.any()
     covered = render(replace(scene, solids=Primitives.join([scene.solids, wall])))
@@ -309,6 +310,27 @@ def test_light_from_elsewhere_changes_the_picture_alone(crowd):
         "boxes",
     ):
         assert torch.equal(getattr(relit, name), getattr(picture, name)), name
+
+
+def test_shadows_darken_the_picture_alone(crowd):
+    scene, picture = crowd
+    without = render(scene, shadows=False)
+    assert (picture.image <= without.image + 1e-6).all()
+    assert (picture.image < without.image - 0.05).float().mean() > 0.01
+    for name in ("labels", "normals", "points", "albedo", "alpha", "keypoints", "visibility"):
+        assert torch.equal(getattr(without, name), getattr(picture, name)), name
+
+
+def test_left_is_the_persons_own(people):
+    """Who shows their face has their left at the image's right."""
+    faces = 0
+    for _, picture in people:
+        keypoints, visible = picture.keypoints[0], picture.visibility[0]
+        if visible[[POINT["nose"], POINT["center_of_glabella"], POINT["tip_of_chin"]]].all():
+            faces += 1
+            for name in ("shoulder", "hip"):
+                assert keypoints[POINT[f"left_{name}"], 0] > keypoints[POINT[f"right_{name}"], 0]
+    assert faces >= 5
 
 
 def test_pictures_stay_in_range_and_foreground_is_premultiplied(people, crowd):

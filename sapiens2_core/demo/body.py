@@ -38,8 +38,6 @@ def _add_trunk(builder: Builder, shape: Shape, outfit: Outfit) -> None:
     dressed = outfit.upper != "none"
     upper = outfit.upper_paint if dressed else skin
     below = outfit.lower_paint
-    if outfit.upper == "jacket":
-        upper = outfit.under_paint
     loose = {"none": 0.0, "tank top": 0.004, "dress": 0.004}.get(outfit.upper, 0.010) * u
 
     # Pelvis and seat.
@@ -102,41 +100,12 @@ def _add_trunk(builder: Builder, shape: Shape, outfit: Outfit) -> None:
         Paint(_FACE_NECK, outfit.skin),
     )
 
-    if outfit.upper == "jacket":  # open in front: two halves over the shirt, one back
-        more = loose + 0.014 * u
-        builder.cone(
-            "chest",
-            (0, 0.05 * u, -0.034 * u),
-            (0, 0.205 * u, -0.032 * u),
-            (0.104 * b * u + loose, top),
-            outfit.upper_paint,
-            (1.38, 0.6, 0.84),
-        )
-        for _, s in SIDES:
-            cloth = outfit.upper_paint
-            builder.cone(
-                "chest",
-                (s * 0.036 * u, -0.02 * u, -0.012),
-                (s * 0.040 * u, 0.145 * u, -0.014),
-                (0.110 * b * u + more, 0.118 * b * u + more),
-                cloth,
-                (0.96, 0.6, 0.92),
-            )
-            builder.cone(
-                "belly",
-                (s * 0.038 * u, -0.13 * u, -0.010),
-                (s * 0.036 * u, 0.16 * u, -0.010),
-                (0.116 * b * u + more, 0.110 * b * u + more),
-                cloth,
-                (0.96, 0.4, 0.92),
-            )
-            builder.cone(
-                "chest",
-                (s * 0.03 * u, 0.262 * u, -0.022 * u),
-                (s * 0.150 * w * u, 0.232 * u, -0.014 * u),
-                (0.052 * u + loose, 0.050 * b * u + loose),
-                cloth,
-            )
+    if outfit.upper == "jacket":  # open in front: a strip of the shirt below shows
+        shirt, wide = outfit.under_paint, (1.7, 1.0, 0.7)
+        front = 0.094 * b * u + loose
+        builder.cone("chest", (0, 0.215 * u, 0.052 * u), (0, 0.08 * u, front), (0.022 * u, 0.026 * u), shirt, wide)
+        builder.cone("chest", (0, 0.08 * u, front), (0, 0.0, front), (0.026 * u, 0.028 * u), shirt, wide)
+        builder.cone("belly", (0, 0.17 * u, front), (0, -0.06 * u, front), (0.028 * u, 0.032 * u), shirt, wide)
     if outfit.scarf:
         cloth = outfit.hat_paint.with_label(_APPAREL)
         builder.ellipsoid("neck", (0, 0.005 * u, 0.004 * u), np.array([0.092, 0.045, 0.092]) * u, cloth, rotation(10))
@@ -257,7 +226,7 @@ def _add_leg(builder: Builder, shape: Shape, outfit: Outfit, side: str, s: int) 
             thigh, (s * 0.004 * u, -0.13 * u, 0.006 * u), np.array([0.083, 0.17, 0.088]) * b * u + loose, cloth
         )
     else:
-        builder.cone(thigh, (0, 0, 0), (0, -0.42 * u, 0), (0.082 * b * u, 0.052 * b * u), bare_thigh)
+        builder.cone(thigh, (0, 0, 0), (0, -0.42 * u, 0), (0.082 * b * u, 0.052 * b * u), bare_thigh, (1, 0.25, 1))
         builder.ellipsoid(
             thigh, (s * 0.004 * u, -0.15 * u, 0.006 * u), np.array([0.078, 0.18, 0.084]) * b * u, bare_thigh
         )

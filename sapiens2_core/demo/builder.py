@@ -45,6 +45,17 @@ def rotation(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Floats:
     return about_x @ about_y @ about_z
 
 
+_UPRIGHT = np.eye(3)
+
+
+def _along(axes: Floats) -> Floats:
+    """(N, 3, 3) rotations whose second column is the unit axis, and whose first is as near x as that allows."""
+    side = np.where(np.abs(axes[:, :1]) < 0.9, _UPRIGHT[0], _UPRIGHT[2])
+    side = side - axes * (side * axes).sum(axis=1, keepdims=True)
+    side /= np.linalg.norm(side, axis=1, keepdims=True)
+    return np.stack([side, axes, np.cross(side, axes)], axis=2)
+
+
 @dataclass
 class Builder:
     """Collects solids in the spaces of bones.
@@ -78,38 +89,34 @@ class Builder:
             squash: factors on the radii across (as near the bone's x as the axis allows), along the axis, and
                 across both.
         """
-        start, end = np.asarray(start, float), np.asarray(end, float)
-        axis = end - start
-        length = np.linalg.norm(axis)
-        axis = axis / length
-        side = np.array([1.0, 0, 0]) if abs(axis[0]) < 0.9 else np.array([0, 0, 1.0])
-        side = side - axis * (side @ axis)
-        side /= np.linalg.norm(side)
-        basis = np.stack([side, axis, np.cross(side, axis)], axis=1)
-        self._rows.append((bone, start, basis, np.asarray(squash, float), length / squash[1], radii, paint))
+        self._rows.append((bone, start, end, _UPRIGHT, squash, radii, paint))
 
     def ellipsoid(self, bone: str, center: Vector, radii: Vector, paint: Paint, turn: Floats | None = None) -> None:
         """An ellipsoid in a bone's space, metres; ``turn`` (3, 3) turns its axes."""
-        basis = np.eye(3) if turn is None else turn
-        self._rows.append((bone, np.asarray(center, float), basis, np.asarray(radii, float), 0.0, (1.0, 1.0), paint))
+        self._rows.append((bone, center, center, _UPRIGHT if turn is None else turn, radii, (1.0, 1.0), paint))
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def build(self, person: int) -> Primitives:
         """Everything collected so far, in the body's space, as belonging to ``person``."""
-        bones, starts, bases, squashes, heights, radii, paints = zip(*self._rows, strict=True)
+        bones, starts, ends, bases, squashes, radii, paints = zip(*self._rows, strict=True)
         turns = np.stack([self.rotations[bone] for bone in bones])
         origins = np.stack([self.origins[bone] for bone in bones])
-        bases = turns @ np.stack(bases)
-        count = len(bones)
-        heights, radii = np.array(heights), np.array(radii)
+        starts, squashes, radii = np.array(starts, float), np.array(squashes, float), np.array(radii, float)
+        axes = np.array(ends, float) - starts
+        lengths = np.linalg.norm(axes, axis=1)
+        bases = np.stack(bases)
+        is_cone = lengths > 0
+        bases[is_cone] = _along(axes[is_cone] / lengths[is_cone, None])
+        bases = turns @ bases
+        count, heights = len(bones), lengths / squashes[:, 1]
         # A long cone of little height would be one sphere inside the other: let it be almost so.
         limit = np.where(heights > 0, 0.98 * heights, np.inf)
         radii[:, 1] = np.clip(radii[:, 1], radii[:, 0] - limit, radii[:, 0] + limit)
         return Primitives(
-            centers=origins + np.einsum("nij,nj->ni", turns, np.stack(starts)),
-            to_local=bases.transpose(0, 2, 1) / np.stack(squashes)[:, :, None],
+            centers=origins + np.einsum("nij,nj->ni", turns, starts),
+            to_local=bases.transpose(0, 2, 1) / squashes[:, :, None],
             heights=heights,
             radii=radii,
             labels=np.array([paint.label for paint in paints]),

@@ -87,14 +87,19 @@ class Face:
         """(outwards shift for the left eye, height) of the irises; both eyes look the same way."""
         return 0.005 * self.gaze[0], self.eye_height + 0.0012 + 0.002 * self.gaze[1]
 
-    def paint(self, points: Floats, colors: Floats, labels: Integers) -> None:
-        """Paints eyes, brows and lips where a head was hit, in place.
+    def paint(self, points: Floats, colors: Floats, labels: Integers, gloss: Floats) -> tuple[Floats, Integers, Floats]:
+        """Paints eyes, brows and lips where a head was hit.
 
         Args:
             points: (N, 3) in the head's space.
             colors: (N, 3) RGB 0..1.
             labels: (N,).
+            gloss: (N,).
+
+        Returns:
+            Colours, labels and gloss, changed.
         """
+        colors, labels, gloss = colors.copy(), labels.copy(), gloss.copy()
         front = np.flatnonzero((points[:, 2] > 0.03) & (points[:, 1] < 0.14))
         x, y = points[front, 0], points[front, 1]
         tint, part = colors[front], labels[front]
@@ -114,8 +119,7 @@ class Face:
         away = np.hypot(x - np.sign(x) * self.eye_apart - shift, y - height)
         tint[in_eye & (away < 0.0066)] = self.iris
         tint[in_eye & (away < 0.0031)] = (0.02, 0.02, 0.02)
-        shine = np.hypot(x - np.sign(x) * self.eye_apart - shift - 0.0022, y - height - 0.0024)
-        tint[in_eye & (shine < 0.0014)] = (1, 1, 1)
+        gloss[front[in_eye]] = 0.3
 
         b = (np.abs(x) - self.eye_apart - 0.001) / 0.021
         middle, half = self.brow(b)
@@ -141,7 +145,9 @@ class Face:
             if self.shows_tongue:
                 tongue = inside & (np.hypot(x / 0.013, (y - inner_lower) / np.maximum(0.6 * gap, 1e-4)) < 1)
                 tint[tongue], part[tongue] = (0.80, 0.38, 0.38), TONGUE
+        gloss[front[at_mouth]] = 0.2
         colors[front], labels[front] = tint, part
+        return colors, labels, gloss
 
     def landmarks(self) -> tuple[Floats, Integers]:
         """Keypoints of the face, but for the tip and the wings of the nose, in the plane of the face.

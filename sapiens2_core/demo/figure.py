@@ -13,7 +13,7 @@ from .chance import normal_within
 from .face import Face
 from .head import add_hair, add_head, face_keypoints, random_face
 from .outfit import Outfit, random_outfit
-from .poses import is_sitting, random_pose
+from .poses import random_pose
 from .primitives import Floats, Primitives
 from .skeleton import FINGER_LENGTHS, FINGERS, SIDES, Pose, Shape, joint_frames
 
@@ -24,13 +24,13 @@ _INDEX = {name: index for index, name in enumerate(KEYPOINT_NAMES)}
 _BODY = {
     "shoulder": ("arm", (0.0, 0.0, 0.0), 0.10),
     "elbow": ("forearm", (0.0, 0.0, 0.0), 0.075),
-    "wrist": ("hand", (0.0, 0.0, 0.0), 0.05),
+    "wrist": ("hand", (0.0, 0.0, 0.0), 0.065),
     "hip": ("thigh", (0.0, 0.0, 0.0), 0.17),
     "knee": ("shin", (0.0, 0.0, 0.0), 0.10),
-    "ankle": ("foot", (0.0, 0.0, 0.0), 0.065),
-    "big_toe": ("foot", (-0.022, -0.060, 0.165), 0.04),
-    "small_toe": ("foot", (0.034, -0.064, 0.135), 0.04),
-    "heel": ("foot", (0.0, -0.060, -0.058), 0.05),
+    "ankle": ("foot", (0.0, 0.0, 0.0), 0.09),
+    "big_toe": ("foot", (-0.022, -0.060, 0.165), 0.08),
+    "small_toe": ("foot", (0.034, -0.064, 0.135), 0.08),
+    "heel": ("foot", (0.0, -0.060, -0.058), 0.09),
     "olecranon": ("arm", (0.0, -0.285, -0.036), 0.03),
     "cubital_fossa": ("arm", (0.0, -0.280, 0.034), 0.03),
     "acromion": ("chest", (0.170, 0.262, -0.010), 0.05),
@@ -123,9 +123,9 @@ def random_figure(
     random: np.random.Generator, person: int, allow_sitting: bool = True
 ) -> tuple[Figure, Primitives, Pose]:
     """A mannequin drawn at random, as in :func:`build_figure`."""
-    stature = normal_within(random, 1.70, 0.09, 1.45, 2.0)
+    stature = normal_within(random, 1.70, 0.07, 1.5, 1.95)
     head = 1.0
-    if random.random() < 0.08:  # a child: shorter, with a larger head
+    if random.random() < 0.05:  # a child: shorter, with a larger head
         stature = float(random.uniform(1.05, 1.4))
         head = 1.75 / stature * random.uniform(0.86, 0.93)
     shape = Shape(
@@ -150,6 +150,3 @@ def swap_sided_labels(labels: np.ndarray) -> np.ndarray:
     for left, right in zip(SIDED_LABELS["l"], SIDED_LABELS["r"], strict=True):
         table[[left, right]] = right, left
     return table[labels]
-
-
-__all__ = ["Figure", "build_figure", "is_sitting", "random_figure", "swap_sided_labels"]

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..keypoints import FLIP_INDICES
-from .builder import Builder, Paint, rotation
+from .builder import Builder, Paint, Vector, rotation
 from .chance import normal_within
 from .face import LEFT_EAR, Face
 from .outfit import Outfit
@@ -33,10 +33,12 @@ class _Head:
     def __init__(self, builder: Builder, scale: float) -> None:
         self.builder, self.scale = builder, scale
 
-    def ellipsoid(self, center, radii, paint: Paint, turn: Floats | None = None) -> None:
+    def ellipsoid(self, center: Vector, radii: Vector, paint: Paint, turn: Floats | None = None) -> None:
         self.builder.ellipsoid("head", np.array(center) * self.scale, np.array(radii) * self.scale, paint, turn)
 
-    def cone(self, start, end, radii, paint: Paint, squash=(1.0, 1.0, 1.0)) -> None:
+    def cone(
+        self, start: Vector, end: Vector, radii: tuple[float, float], paint: Paint, squash: Vector = (1.0, 1.0, 1.0)
+    ) -> None:
         scaled = (radii[0] * self.scale, radii[1] * self.scale)
         self.builder.cone("head", np.array(start) * self.scale, np.array(end) * self.scale, scaled, paint, squash)
 
@@ -60,11 +62,11 @@ def add_head(builder: Builder, outfit: Outfit, scale: float) -> slice:
     head.ellipsoid((0, 0.020, 0.028), (0.056, 0.070, 0.058), skin)
     head.ellipsoid((0, 0.098, 0.068), (0.052, 0.014, 0.021), skin)  # ridge of the brows
     head.ellipsoid((0, 0.004, 0.066), (0.036, 0.024, 0.0245), skin)  # mouth
-    head.ellipsoid((0, -0.030, 0.053), (0.032, 0.024, 0.0240), skin)  # chin
+    head.ellipsoid((0, -0.029, 0.050), (0.034, 0.026, 0.0255), skin)  # chin
     head.cone((0, 0.070, 0.083), (0, 0.036, 0.103), (0.0085, 0.0130), skin)
     for _, s in SIDES:
         head.ellipsoid((s * 0.032, 0.0785, 0.0715), (0.0178, 0.0160, 0.0165), skin)  # eyeball
-        head.ellipsoid((s * 0.034, 0.040, 0.040), (0.036, 0.038, 0.036), skin)  # cheek
+        head.ellipsoid((s * 0.031, 0.040, 0.041), (0.032, 0.038, 0.035), skin)  # cheek
         head.ellipsoid((s * 0.0125, 0.0325, 0.0945), (0.0105, 0.0090, 0.0105), skin)  # wing of the nose
         head.ellipsoid(_EAR_CENTER * (s, 1, 1), _EAR_HALF, plain, rotation(-8, s * -14))
     return slice(first, len(builder))
@@ -127,10 +129,10 @@ def add_hair(builder: Builder, outfit: Outfit, scale: float) -> None:
                 axis=1,
             )
             for start, end in pairwise(ring):
-                head.cone(start, end, (0.0021, 0.0021), frame)
+                head.cone(start, end, (0.0028, 0.0028), frame)
         if outfit.glasses != "none":
-            head.cone((s * 0.0555, 0.079, 0.088), (s * 0.082, 0.082, -0.010), (0.0024, 0.0024), frame)
-            head.cone((0, 0.0790, 0.1000), (s * 0.012, 0.0775, 0.0985), (0.0024, 0.0024), frame)
+            head.cone((s * 0.0555, 0.079, 0.088), (s * 0.082, 0.082, -0.010), (0.0028, 0.0028), frame)
+            head.cone((0, 0.0790, 0.1000), (s * 0.012, 0.0775, 0.0985), (0.0028, 0.0028), frame)
 
 
 def face_keypoints(head: Primitives, face: Face, scale: float) -> tuple[Floats, Floats]:

@@ -9,8 +9,10 @@ import numpy as np
 from .chance import choose, normal_within
 from .skeleton import Arm, Leg, Pose
 
+_Range = tuple[tuple[float, float], ...]
+
 #: Habits of an arm: (mean, spread) of raise_forward, raise_aside, twist, elbow, pronation, and how often.
-_ARMS: dict[str, tuple[tuple[tuple[float, float], ...], float]] = {
+_ARMS: dict[str, tuple[_Range, float]] = {
     "hangs": (((2, 10), (11, 4), (-12, 12), (16, 10), (-10, 20)), 5.0),
     "on the hip": (((-18, 6), (42, 6), (-62, 8), (92, 8), (-10, 15)), 1.2),
     "waves": (((0, 8), (82, 12), (80, 10), (95, 18), (0, 25)), 1.2),
@@ -26,7 +28,7 @@ _ARMS: dict[str, tuple[tuple[tuple[float, float], ...], float]] = {
 _ARM_LIMITS = ((-45, 150), (7, 165), (-80, 90), (0, 140), (-80, 80))
 
 #: Habits of both legs: (mean, spread) of raise_forward, raise_aside, twist, knee, ankle of the first and of the other.
-_LEGS: dict[str, tuple[tuple[tuple[float, float], ...], tuple[tuple[float, float], ...], float]] = {
+_LEGS: dict[str, tuple[_Range, _Range, float]] = {
     "stands": (((1, 3), (4, 2), (9, 5), (3, 3), (1, 2)), ((1, 3), (4, 2), (9, 5), (3, 3), (1, 2)), 4.0),
     "rests one leg": (((14, 5), (9, 3), (20, 8), (24, 8), (9, 4)), ((-1, 2), (3, 1), (6, 4), (1, 1), (0, 2)), 2.0),
     "walks": (((24, 6), (2, 2), (4, 4), (10, 6), (4, 6)), ((-16, 5), (3, 2), (4, 4), (22, 10), (-12, 8)), 2.0),
@@ -40,7 +42,7 @@ _LEG_LIMITS = ((-25, 115), (0, 40), (-10, 40), (0, 130), (-30, 25))
 _GESTURES = {"relaxed": 3.0, "open": 2.0, "fist": 1.0, "points": 0.6, "victory": 0.4, "thumb up": 0.4}
 
 
-def _draw(random: np.random.Generator, habit, limits) -> tuple[float, ...]:
+def _draw(random: np.random.Generator, habit: _Range, limits: _Range) -> tuple[float, ...]:
     return tuple(
         normal_within(random, mean, spread, low, high)
         for (mean, spread), (low, high) in zip(habit, limits, strict=True)
@@ -90,7 +92,7 @@ def random_pose(random: np.random.Generator, allow_sitting: bool = True) -> Pose
     second = first if random.random() < 0.45 else choose(random, arm_weights)
     arms = {"l": _arm(random, first), "r": _arm(random, second)}
     if stance == "walks":  # the arm swings with the other side's leg
-        arms[names[0]] = replace(_arm(random, "swings"))
+        arms[names[0]] = _arm(random, "swings")
         arms[names[1]] = replace(_arm(random, "hangs"), raise_forward=float(random.normal(22, 8)))
 
     lean = random.normal(0, 3)

@@ -218,7 +218,7 @@ def first_hits(
 
     for begin in range(0, len(ray), _CHUNK):
         rays, solids = ray[begin : begin + _CHUNK], solid[begin : begin + _CHUNK]
-        rows = columns[:, solids]
+        rows = np.take(columns, solids, axis=1)
         ray_x, ray_y = x[rays], y[rays]
         off_x, off_y = ray_x * rows[2] - rows[0], ray_y * rows[2] - rows[1]
         matrix = rows[6:].reshape(3, 3, -1)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .face import Face
 from .primitives import Floats, Integers, all_pairs, first_hits, pixel_pairs, unit
 from .scene import Scene
+from .shadows import ShadowMap
 from .surfaces import FACE, pattern_strength
 
 #: Neighbouring pixels whose albedo differs by more than this get more rays, so that painted edges are smooth.
@@ -68,7 +68,9 @@ class _Samples:
     colors: Floats
 
 
-def _sample(scene: Scene, column: Floats, row: Floats, ray: Integers, solid: Integers) -> _Samples:
+def _sample(
+    scene: Scene, column: Floats, row: Floats, ray: Integers, solid: Integers, shadows: ShadowMap | None
+) -> _Samples:
     """Sends a ray through each place of the picture.
 
     Args:
@@ -77,6 +79,7 @@ def _sample(scene: Scene, column: Floats, row: Floats, ray: Integers, solid: Int
         row: (N,) y.
         ray: (M,) and
         solid: (M,) pairs worth trying, see :func:`~.primitives.first_hits`.
+        shadows: of the lamp, if there are any.
     """
     x = ((column - (scene.width - 1) / 2) / scene.focal_length).astype(np.float32)
     y = ((row - (scene.height - 1) / 2) / scene.focal_length).astype(np.float32)
@@ -85,7 +88,7 @@ def _sample(scene: Scene, column: Floats, row: Floats, ray: Integers, solid: Int
     count = len(x)
     normals, albedo = np.empty((count, 3), np.float32), np.empty((count, 3), np.float32)
     labels = np.zeros(count, dtype=np.uint8)
-    gloss, lit = np.zeros(count, np.float32), np.ones(count, np.float32)
+    gloss, openness = np.zeros(count, np.float32), np.ones(count, np.float32)
 
     behind, hit = np.flatnonzero(index < 0), np.flatnonzero(index >= 0)
     wall_depth, plane = scene.room.hits(rays[behind])
@@ -93,7 +96,7 @@ def _sample(scene: Scene, column: Floats, row: Floats, ray: Integers, solid: Int
     points = rays * depth[:, None]
     normals[behind] = scene.room.normals[plane]
     albedo[behind] = scene.room.albedo(points[behind], plane)
-    lit[behind] = scene.room.openness(points[behind])
+    openness[behind] = scene.room.openness(points[behind])
 
     solids, which, where = scene.solids, index[hit], points[hit]
     normals[hit] = solids.normals_at(where, which)
@@ -101,23 +104,20 @@ def _sample(scene: Scene, column: Floats, row: Floats, ray: Integers, solid: Int
     patterns = solids.patterns[which]
     strength = pattern_strength(places, patterns)[:, None]
     colors = solids.colors.astype(np.float32)[which]
-    tint, parts = colors[:, 0] + (colors[:, 1] - colors[:, 0]) * strength, solids.labels[which]
+    tint = colors[:, 0] + (colors[:, 1] - colors[:, 0]) * strength
+    parts, shine = solids.labels[which], solids.gloss[which]
     for person, figure in enumerate(scene.people):
         on_face = np.flatnonzero((patterns == FACE) & (solids.persons[which] == person))
-        tint[on_face], parts[on_face] = _painted(
-            figure.face, places[on_face] / figure.head_scale, tint[on_face], parts[on_face]
+        tint[on_face], parts[on_face], shine[on_face] = figure.face.paint(
+            places[on_face] / figure.head_scale, tint[on_face], parts[on_face], shine[on_face]
         )
-    albedo[hit], labels[hit], gloss[hit] = tint, parts, solids.gloss[which]
+    albedo[hit], labels[hit], gloss[hit] = tint, parts, shine
 
     views = -unit(rays)
+    lit = openness if shadows is None else openness * (0.2 + 0.8 * shadows.light_at(points, normals))
     wrap = np.where(index < 0, np.float32(0.9), np.float32(0.35))
-    shaded = scene.light.shade(albedo, normals, views, gloss, scene.up.astype(np.float32), lit, wrap)
+    shaded = scene.light.shade(albedo, normals, views, gloss, scene.up.astype(np.float32), lit, openness, wrap)
     return _Samples(depth, index, rays, normals, albedo, labels, shaded.astype(np.float32))
-
-
-def _painted(face: Face, places: Floats, colors: Floats, labels: Integers) -> tuple[Floats, Integers]:
-    face.paint(places, colors, labels)
-    return colors, labels
 
 
 def _edges(samples: _Samples, height: int, width: int) -> Integers:
@@ -139,17 +139,19 @@ def _edges(samples: _Samples, height: int, width: int) -> Integers:
     return np.flatnonzero(found)
 
 
-def render(scene: Scene, supersample: int = 2) -> Render:
+def render(scene: Scene, supersample: int = 2, shadows: bool = True) -> Render:
     """Draws a scene.
 
     Args:
         scene: the scene.
         supersample: along edges, ``supersample``² rays per pixel make colours and alpha; 1 sends no more rays there.
+        shadows: whether people cast shadows on the room and on themselves.
     """
     height, width = scene.height, scene.width
     pixel, solid = pixel_pairs(scene.solids, height, width, scene.focal_length)
     row, column = np.divmod(np.arange(height * width), width)
-    center = _sample(scene, column, row, pixel, solid)
+    lamp = ShadowMap(scene.solids, scene.light.direction, 3 * height // 4) if shadows else None
+    center = _sample(scene, column, row, pixel, solid, lamp)
     is_person = center.labels > 0
     image, alpha = center.colors.copy(), is_person.astype(np.float32)
     foreground = center.colors * alpha[:, None]
@@ -165,7 +167,9 @@ def render(scene: Scene, supersample: int = 2) -> Render:
         count, number = len(edge), supersample**2
         dy, dx = (grid.ravel()[:, None] for grid in np.meshgrid(offsets, offsets, indexing="ij"))
         rays = (pair_ray + np.arange(number)[:, None] * count).ravel()
-        fine = _sample(scene, (column[edge] + dx).ravel(), (row[edge] + dy).ravel(), rays, np.tile(pair_solid, number))
+        fine = _sample(
+            scene, (column[edge] + dx).ravel(), (row[edge] + dy).ravel(), rays, np.tile(pair_solid, number), lamp
+        )
         inside = (fine.labels > 0).astype(np.float32)
         image[edge] = fine.colors.reshape(number, count, 3).mean(axis=0)
         alpha[edge] = inside.reshape(number, count).mean(axis=0)
@@ -221,7 +225,7 @@ def _boxes(scene: Scene) -> Tensor:
     for person in range(len(scene.people)):
         own = bounds[scene.solids.persons == person]
         own = own[~np.isnan(own[:, 0])]
-        low = np.clip(own[:, :2].min(axis=0), 0, (scene.width - 1, scene.height - 1))
-        high = np.clip(own[:, 2:].max(axis=0), 0, (scene.width - 1, scene.height - 1))
-        boxes.append((*low, *(high - low)))
+        low = np.clip(own[:, :2].min(axis=0, initial=np.inf), 0, (scene.width - 1, scene.height - 1))
+        high = np.clip(own[:, 2:].max(axis=0, initial=-np.inf), 0, (scene.width - 1, scene.height - 1))
+        boxes.append((*low, *np.maximum(high - low, 0)))
     return torch.tensor(np.array(boxes), dtype=torch.float32)

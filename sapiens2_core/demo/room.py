@@ -21,7 +21,7 @@ class Room:
         colors: (6, 2, 3) RGB 0..1.
         patterns: (6,) 0 plain, 1 boards, 2 tiles, 3 clouds, 4 a skirting shade towards the floor.
         scales: (6,) metres of one repetition.
-        shadows: (S, 4) x, y, z, radius: soft dark places, where feet touch the floor.
+        shadows: (S, 4) x, y, z, radius: soft dark places, where feet keep the room's light off the floor.
     """
 
     normals: Floats
@@ -81,7 +81,7 @@ class Room:
         return colors[:, 0] + (colors[:, 1] - colors[:, 0]) * strength[:, None]
 
     def openness(self, points: Floats) -> Floats:
-        """(N,) 0..1: how much light reaches ``points`` (N, 3) beside the feet."""
+        """(N,) 0..1: how much of the room's light reaches ``points`` (N, 3) beside the feet."""
         result = np.ones(len(points), points.dtype)
         for shadow in self.shadows.astype(points.dtype):
             off = points - shadow[:3]

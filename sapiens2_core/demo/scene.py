@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .builder import rotation
-from .chance import normal_within
-from .figure import Figure, is_sitting, random_figure, swap_sided_labels
+from .chance import choose, normal_within
+from .figure import Figure, random_figure, swap_sided_labels
+from .poses import is_sitting
 from .primitives import Floats, Primitives
 from .room import Room, random_room
 from .surfaces import Light
@@ -121,9 +122,9 @@ def _light(random: np.random.Generator) -> Light:
     return Light(direction, color, sky, sky * random.uniform(0.5, 0.85))
 
 
-#: What of a person a picture frames: the keypoints that its lower edge passes, and how often.
-_FRAMINGS = (("ground", 0.48), ("knee", 0.15), ("hip", 0.20), ("shoulder", 0.10), ("anywhere", 0.07))
-_LOWER_EDGE = {"knee": (11, 12), "hip": (9, 10), "shoulder": (5, 6)}
+#: What a picture shows of people and how often; then keypoints near its lower edge, and metres from there to it.
+_FRAMINGS = {"ground": 0.43, "knee": 0.14, "hip": 0.18, "shoulder": 0.10, "head": 0.09, "anywhere": 0.06}
+_LOWER_EDGE = {"knee": ((11, 12), -0.02), "hip": ((9, 10), -0.10), "shoulder": ((5, 6), -0.20), "head": ((69,), -0.04)}
 
 
 def random_scene(
@@ -135,21 +136,20 @@ def random_scene(
         seed: any whole number from 0.
         size: (height, width) of the picture in pixels.
         persons: 1 to 3; None draws it.
-        framing: "ground" shows people down to their feet, "knee", "hip" and "shoulder" cut there, "anywhere" may cut
-            anything; None draws it.
+        framing: "ground" shows people down to their feet; "knee", "hip", "shoulder" and "head" cut below these;
+            "anywhere" may cut anything; None draws it.
 
     Raises:
         ValueError: a number of persons or a framing that doesn't exist.
     """
     if persons is not None and persons not in (1, 2, 3):
         raise ValueError(f"A scene holds 1 to 3 persons, not {persons}.")
-    names = [name for name, _ in _FRAMINGS]
-    if framing is not None and framing not in names:
-        raise ValueError(f'There is no framing "{framing}"; choose one of {", ".join(names)}.')
+    if framing is not None and framing not in _FRAMINGS:
+        raise ValueError(f'There is no framing "{framing}"; choose one of {", ".join(_FRAMINGS)}.')
     random = np.random.default_rng([seed, 308])
     height, width = size
     count = persons or int(random.choice([1, 2, 3], p=[0.72, 0.19, 0.09]))
-    framing = framing or names[random.choice(len(names), p=[share for _, share in _FRAMINGS])]
+    framing = framing or choose(random, _FRAMINGS)
 
     figures, solids, shadows = [], [], []
     places = (np.arange(count) - (count - 1) / 2) * random.uniform(0.62, 1.0)
@@ -175,16 +175,16 @@ def random_scene(
         shadows += [(*(foot * (1, 0, 1)), 0.16 + 0.5 * foot[1]) for foot in feet]
     bodies = Primitives.join(solids)
 
-    camera, view = _camera(random, figures, bodies, framing)
+    target, tall, broad = _camera(random, figures, bodies, framing)
     focal_length = float(np.exp(random.uniform(np.log(0.6), np.log(2.0)))) * width
     # A portrait through a wide lens would be taken from too near: take a longer lens.
-    focal_length = min(max(focal_length, 0.9 / max(view[1] / height, view[2] / width)), 2.0 * width)
-    distance = max(view[1] * focal_length / height, view[2] * focal_length / width) + 0.12
+    focal_length = min(max(focal_length, 0.9 / max(tall / height, broad / width)), 2.0 * width)
+    distance = max(tall / height, broad / width) * focal_length + 0.12
     elevation = np.radians(normal_within(random, 4, 9, -12, 32))
     roll = rotation(z=random.normal(0, 2.5))
-    eye = camera + distance * np.array([0, np.sin(elevation), np.cos(elevation)])
+    eye = target + distance * np.array([0, np.sin(elevation), np.cos(elevation)])
     eye[1] = max(eye[1], 0.12)
-    forward = (camera - eye) / np.linalg.norm(camera - eye)
+    forward = (target - eye) / np.linalg.norm(target - eye)
     right = np.cross(forward, (0, 1, 0))
     right /= np.linalg.norm(right)
     to_camera = roll @ np.stack([right, np.cross(forward, right), forward])
@@ -209,8 +209,8 @@ def random_scene(
 
 def _camera(
     random: np.random.Generator, figures: list[Figure], bodies: Primitives, framing: str
-) -> tuple[Floats, Floats]:
-    """What the camera looks at: the middle (3,), and (depth, height, width) in metres that the picture holds there."""
+) -> tuple[Floats, float, float]:
+    """What the camera looks at: the middle (3,), and the height and width in metres that the picture holds there."""
     centers, spreads = bodies.ends()
     reach = np.sqrt(spreads[..., [0, 1], [0, 1]])
     is_body = bodies.persons >= 0
@@ -221,14 +221,15 @@ def _camera(
         middle = np.array(
             [random.uniform(low[0], high[0]) * 0.5, random.uniform(low[1] + size / 2, high[1] - size / 3), 0]
         )
-        return middle, np.array([0.0, size, size * 0.6])
+        return middle, float(size), float(size * 0.6)
     bottom = low[1]
     if framing != "ground":
-        below = {"knee": -0.02, "hip": -0.10, "shoulder": -0.20}[framing]
-        bottom = np.mean([figure.keypoints[list(_LOWER_EDGE[framing]), 1].mean() for figure in figures]) + below
+        points, offset = _LOWER_EDGE[framing]
+        bottom = np.mean([figure.keypoints[list(points), 1].mean() for figure in figures]) + offset
     size, span = high[1] - bottom, high[0] - low[0]
     if framing != "ground":  # elbows may be cut with the legs
-        shoulders = np.concatenate([figure.keypoints[[5, 6], 0] for figure in figures])
+        widest = [0] if framing == "head" else [5, 6]
+        shoulders = np.concatenate([figure.keypoints[widest, 0] for figure in figures])
         span = np.ptp(shoulders) + 0.30
         middle_x = shoulders.mean()
     else:
@@ -236,4 +237,4 @@ def _camera(
     margin = random.uniform(1.02, 1.35)
     jitter = random.normal(0, 0.03, 2) * size
     middle = np.array([middle_x + jitter[0], (high[1] + bottom) / 2 + jitter[1] + 0.02 * size, 0])
-    return middle, np.array([0.0, size * margin, span * margin * (1.0 if framing == "ground" else 0.9)])
+    return middle, float(size * margin), float(span * margin * (1.0 if framing == "ground" else 0.9))

@@ -64,7 +64,15 @@ class Light:
     ground: Floats
 
     def shade(
-        self, albedo: Floats, normals: Floats, views: Floats, gloss: Floats, up: Floats, lit: Floats, wrap: Floats
+        self,
+        albedo: Floats,
+        normals: Floats,
+        views: Floats,
+        gloss: Floats,
+        up: Floats,
+        lit: Floats,
+        openness: Floats,
+        wrap: Floats,
     ) -> Floats:
         """Colours of surfaces.
 
@@ -75,6 +83,7 @@ class Light:
             gloss: (N,) strength of the highlight.
             up: (3,) unit, the world's up in camera space.
             lit: (N,) how much of the lamp's light arrives, 0..1.
+            openness: (N,) how much of the light from everywhere arrives, 0..1.
             wrap: (N,) 0..1, how far light reaches around: a little on soft skin, far in a room of bright walls.
 
         Returns:
@@ -86,7 +95,7 @@ class Light:
         diffuse = np.clip((towards + wrap) / (1 + wrap), 0, None) * lit
         from_above = 0.5 + 0.5 * (normals @ up)[:, None]
         rim = np.clip(1 - dot(normals, views), 0, 1) ** 3
-        ambient = ground + (sky - ground) * from_above
+        ambient = (ground + (sky - ground) * from_above) * (0.4 + 0.6 * openness[:, None])
         shaded = albedo * (diffuse[:, None] * color + ambient * (1 - 0.25 * rim[:, None]))
         shiny = np.flatnonzero(gloss > 0)
         half = unit(views[shiny] + direction)
