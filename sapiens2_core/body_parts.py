@@ -1,4 +1,4 @@
-"""The 29 body parts that Sapiens2 segments: ids, names and the authors' colours."""
+"""The 29 body parts that Sapiens2 segments: ids, names, the authors' colours, and groups of them."""
 
 from __future__ import annotations
 
@@ -57,3 +57,33 @@ BODY_PARTS: tuple[BodyPart, ...] = (
 
 #: (29, 3) uint8, the RGB colour of each id.
 PALETTE = torch.tensor([part.color for part in BODY_PARTS], dtype=torch.uint8)
+
+
+@dataclass(frozen=True)
+class PartGroup:
+    """Parts that are often wanted together.
+
+    Attributes:
+        name: what it is called in a selection.
+        ids: of its parts.
+    """
+
+    name: str
+    ids: tuple[int, ...]
+
+
+#: Groups of parts, which overlap; a part is listed under the first that has it. Feet are what is on them, too.
+PART_GROUPS: tuple[PartGroup, ...] = (
+    PartGroup("hair", (4,)),
+    PartGroup("face details", (24, 25, 26, 27, 28)),
+    PartGroup("head", (2, 3, 4, 24, 25, 26, 27, 28)),
+    PartGroup("hands", (6, 15)),
+    PartGroup("arms", (7, 11, 16, 20)),
+    PartGroup("feet", (5, 9, 10, 14, 18, 19)),
+    PartGroup("legs", (8, 12, 17, 21)),
+    PartGroup("clothes", (1, 9, 10, 13, 18, 19, 23)),
+    PartGroup("skin", (3, 5, 6, 7, 8, 11, 12, 14, 15, 16, 17, 20, 21, 22, 24, 25)),
+    PartGroup("left", (5, 6, 7, 8, 9, 10, 11, 12)),
+    PartGroup("right", (14, 15, 16, 17, 18, 19, 20, 21)),
+    PartGroup("person", tuple(range(1, len(BODY_PARTS)))),
+)

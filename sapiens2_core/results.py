@@ -44,14 +44,42 @@ class Pose:
 
 
 @dataclass(frozen=True)
+class LikelyParts:
+    """The likeliest body parts of each pixel of one frame (:mod:`sapiens2_core.soft_labels`).
+
+    Attributes:
+        ids: (K, h, w) uint8, the likeliest first; each once a pixel.
+        probabilities: (K, h, w) uint8 of these, in 1/255; they sum to 255 at every pixel.
+    """
+
+    ids: Tensor
+    probabilities: Tensor
+
+
+@dataclass(frozen=True)
+class FrameParts:
+    """The body parts of one frame with their probabilities.
+
+    Attributes:
+        labels: (H, W) uint8.
+        likely: as large as the frame or as the network's output, whichever is smaller.
+    """
+
+    labels: Tensor
+    likely: LikelyParts
+
+
+@dataclass(frozen=True)
 class Segmentation:
     """The body parts of a clip (socket SAPIENS2_SEGMENTATION).
 
     Attributes:
         labels: (B, H, W) uint8, ids of :data:`sapiens2_core.body_parts.BODY_PARTS`; 0 is background.
+        likely: per frame its probabilities, or None where nobody asked for them.
     """
 
     labels: Tensor
+    likely: tuple[LikelyParts, ...] | None = None
 
 
 @dataclass(frozen=True)

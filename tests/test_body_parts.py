@@ -1,6 +1,6 @@
 import torch
 
-from sapiens2_core.body_parts import BODY_PARTS, PALETTE
+from sapiens2_core.body_parts import BODY_PARTS, PALETTE, PART_GROUPS
 
 
 def test_ids_are_the_places_in_the_table():
@@ -25,3 +25,23 @@ def test_every_left_part_has_a_right_one():
     left = [name for name in names if name.startswith("Left_")]
     assert len(left) == 8
     assert all(name.replace("Left_", "Right_") in names for name in left)
+
+
+GROUPS = {group.name: {BODY_PARTS[index].name for index in group.ids} for group in PART_GROUPS}
+
+
+def test_left_and_right_groups_mirror_each_other():
+    assert {name.replace("Left_", "Right_") for name in GROUPS["left"]} == GROUPS["right"]
+    assert len(GROUPS["left"]) == 8
+    for name in ("hands", "arms", "feet", "legs", "clothes", "skin"):
+        left = {part.removeprefix("Left_") for part in GROUPS[name] & GROUPS["left"]}
+        assert left == {part.removeprefix("Right_") for part in GROUPS[name] & GROUPS["right"]}, name
+
+
+def test_every_part_of_a_person_is_in_exactly_one_of_what_covers_the_body():
+    """Skin, clothes and what is neither share the person out."""
+    neither = {"Hair", "Eyeglass", "Lower_Teeth", "Upper_Teeth", "Tongue"}
+    assert GROUPS["skin"] | GROUPS["clothes"] | neither == GROUPS["person"]
+    assert not GROUPS["skin"] & GROUPS["clothes"]
+    assert not (GROUPS["skin"] | GROUPS["clothes"]) & neither
+    assert GROUPS["person"] == {part.name for part in BODY_PARTS} - {"Background"}
