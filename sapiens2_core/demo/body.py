@@ -47,7 +47,7 @@ def _add_trunk(builder: Builder, shape: Shape, outfit: Outfit) -> None:
         (0.075 * h * u, 0.0, 0),
         (0.098 * b * u, 0.098 * b * u),
         below,
-        (1.05, 0.6, 0.98),
+        (1.05, 0.6, 0.88),
     )
     for _, s in SIDES:
         builder.ellipsoid(
@@ -61,7 +61,7 @@ def _add_trunk(builder: Builder, shape: Shape, outfit: Outfit) -> None:
     # Belly, ribs and shoulders.
     waist = 0.118 * b * u + loose
     builder.cone(
-        "belly", (0, -0.085 * u, 0.004), (0, 0.16 * u, 0.004), (0.122 * b * u + loose, waist), upper, (1.10, 0.12, 0.82)
+        "belly", (0, -0.050 * u, 0.004), (0, 0.16 * u, 0.004), (0.122 * b * u + loose, waist), upper, (1.10, 0.12, 0.82)
     )
     if b > 1.12:
         builder.ellipsoid("belly", (0, 0.0, 0.045 * u), np.array([0.13, 0.12, 0.11]) * (b - 0.1) * u, upper)
