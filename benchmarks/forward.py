@@ -76,7 +76,7 @@ def serve(side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[in
         seconds = time.perf_counter() - started
         if not outputs_file.exists():
             tensors = {name: value for name, value in vars(outputs).items() if isinstance(value, torch.Tensor)}
-            save_file({name: value.float().contiguous() for name, value in tensors.items()}, outputs_file)
+            save_file({name: value.float().clone() for name, value in tensors.items()}, outputs_file)
         del outputs
         print(json.dumps({"seconds": seconds, "peak": memory("VmHWM"), "loaded": loaded}), flush=True)
 
