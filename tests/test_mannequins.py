@@ -163,7 +163,8 @@ def test_points_lie_on_their_pixels_rays(crowd):
 
 
 def test_normals_are_unit_face_the_camera_and_agree_with_the_points(people):
-    for _, picture in people:
+    for scene, _ in people:
+        picture = render(scene.resized(768, 576), 1)  # fine enough that neighbours lie on one solid
         normals, points = picture.normals, picture.points
         np.testing.assert_allclose(normals.norm(dim=0).numpy(), 1, atol=1e-5)
         towards_camera = -(normals * torch.tensor([1.0, -1.0, -1.0])[:, None, None] * points).sum(dim=0)
@@ -174,11 +175,11 @@ def test_normals_are_unit_face_the_camera_and_agree_with_the_points(people):
         for neighbour in around:
             smooth &= (middle * neighbour).sum(dim=0) > 0.995
         across, down = points[:, 1:-1, 2:] - points[:, 1:-1, :-2], points[:, 2:, 1:-1] - points[:, :-2, 1:-1]
-        smooth &= (across[2].abs() < 0.03) & (down[2].abs() < 0.03)  # two solids of one direction may lie in a row
+        smooth &= (across[2].abs() < 0.01) & (down[2].abs() < 0.01)  # two solids of one direction may lie in a row
         measured = torch.linalg.cross(down, across, dim=0)
         measured = measured / measured.norm(dim=0) * torch.tensor([1.0, -1.0, -1.0])[:, None, None]
         angle = torch.rad2deg(torch.acos((measured * middle).sum(dim=0).clamp(-1, 1)))[smooth]
-        assert len(angle) > 300
+        assert len(angle) > 5000
         assert angle.median() < 0.3
         assert (angle < 2).float().mean() > 0.98
 
