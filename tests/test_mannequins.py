@@ -163,7 +163,7 @@ def test_points_lie_on_their_pixels_rays(crowd):
 
 
 def test_normals_are_unit_face_the_camera_and_agree_with_the_points(people):
-    for scene, _ in people:
+    for scene, _ in people[:4]:
         picture = render(scene.resized(768, 576), 1)  # fine enough that neighbours lie on one solid
         normals, points = picture.normals, picture.points
         np.testing.assert_allclose(normals.norm(dim=0).numpy(), 1, atol=1e-5)
