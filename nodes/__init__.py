@@ -7,6 +7,7 @@ from .albedo import Sapiens2EstimateAlbedo
 from .camera import Sapiens2PointmapCamera
 from .features import Sapiens2ExtractFeatures
 from .load import Sapiens2LoadModel
+from .make_boxes import Sapiens2BoxesFromMask, Sapiens2BoxesFromPose
 from .matting import Sapiens2Matting
 from .normals import Sapiens2EstimateNormals, Sapiens2PointmapNormals
 from .pointmap import Sapiens2EstimatePointmap, Sapiens2PointmapToDepth
@@ -15,6 +16,7 @@ from .pose_files import Sapiens2LoadPose, Sapiens2SavePose
 from .render_pose import Sapiens2RenderPose
 from .save_pointmap import Sapiens2SavePointmap
 from .segment import Sapiens2SegmentBodyParts
+from .select_people import Sapiens2SelectPeople
 from .smooth_pose import Sapiens2SmoothPose
 from .surfaces import Sapiens2PointmapToMesh, Sapiens2PointmapToPointCloud
 
@@ -32,6 +34,9 @@ class Sapiens2Extension(ComfyExtension):
             Sapiens2LoadModel,
             Sapiens2EstimatePose,
             Sapiens2SmoothPose,
+            Sapiens2SelectPeople,
+            Sapiens2BoxesFromPose,
+            Sapiens2BoxesFromMask,
             Sapiens2RenderPose,
             Sapiens2LoadPose,
             Sapiens2SavePose,

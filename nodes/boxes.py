@@ -1,4 +1,4 @@
-"""Every form in which a graph brings boxes -> the core's: per frame a list of (x, y, width, height) in float pixels.
+"""Every form in which a graph brings boxes -> the core's: (x, y, width, height) in float pixels, with their scores.
 
 This file imports nothing of ComfyUI or of the pack, so that its rules can be tested on their own.
 """
@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 Box = tuple[float, float, float, float]
+Detection = tuple[Box, float]
+"""A box and its score."""
 
 #: Label that detectors trained on COCO give to people; boxes with another label are dropped.
 PERSON = "person"
@@ -23,8 +25,8 @@ FORMS = (
 )
 
 
-def boxes_per_frame(boxes: Any, num_frames: int, height: int, width: int) -> list[list[Box]]:
-    """What a BOUNDING_BOX or BBOX socket brought, as one list of COCO boxes per frame.
+def boxes_per_frame(boxes: Any, num_frames: int, height: int, width: int) -> list[list[Detection]]:
+    """What a BOUNDING_BOX or BBOX socket brought: per frame a list of COCO boxes with their scores.
 
     A dict is a COCO box and four numbers are corners (x1, y1, x2, y2). Accepted are
 
@@ -33,7 +35,7 @@ def boxes_per_frame(boxes: Any, num_frames: int, height: int, width: int) -> lis
       corners that is as long as the clip is one box per frame, as the makers of BBOX write it;
     * a list per frame of either, possibly empty, or an array (frames, N, 4); a list of one such list is shared.
 
-    Boxes whose label is not "person" are dropped; an empty list means nobody.
+    Boxes whose label is not "person" are dropped; an empty list means nobody. A box that brings no score has 1.
 
     Args:
         boxes: what the socket brought.
@@ -63,7 +65,8 @@ def boxes_per_frame(boxes: Any, num_frames: int, height: int, width: int) -> lis
             )
         frames = lists * num_frames if len(lists) == 1 else lists
     return [
-        [_coco(box, index, height, width) for box in frame if _is_person(box)] for index, frame in enumerate(frames)
+        [(_coco(box, index, height, width), _score(box)) for box in frame if _is_person(box)]
+        for index, frame in enumerate(frames)
     ]
 
 
@@ -98,6 +101,11 @@ def _frame_list(entry: Any) -> list[Any]:
 def _is_person(box: Any) -> bool:
     label = box.get("label") if isinstance(box, Mapping) else None
     return label is None or str(label).strip().lower() in ("", PERSON)
+
+
+def _score(box: Any) -> float:
+    score = _plain(box.get("score")) if isinstance(box, Mapping) else None
+    return float(score) if _is_number(score) and math.isfinite(score) else 1.0
 
 
 def _coco(box: Any, frame: int, height: int, width: int) -> Box:

@@ -1,6 +1,6 @@
 """ComfyUI's side of everything: model folders, memory, precision, progress, cancellation.
 
-The only file of the pack that imports comfy.* or folder_paths.
+Beside host_detector.py the only file of the pack that imports comfy.* or folder_paths.
 """
 
 from __future__ import annotations

@@ -104,3 +104,41 @@ def boxes_input(effect: str) -> io.Input:
         extra_dict={"forceInput": True},
         tooltip=f"{effect} Boxes with a label other than person are dropped.",
     )
+
+
+#: What stands as confidence in POSE_KEYPOINT.
+CONFIDENCES = ["0 or 1", "real"]
+
+
+def score_threshold_input() -> io.Input:
+    """Which keypoints are present in POSE_KEYPOINT."""
+    return io.Float.Input(
+        "score_threshold",
+        default=0.3,
+        min=0.0,
+        max=1.0,
+        step=0.01,
+        tooltip="Keypoints whose score is not above this are absent from the OpenPose keypoints. Higher leaves out "
+        "doubtful and hidden ones, lower keeps them. The pose output keeps all with scores.",
+    )
+
+
+def confidence_input() -> io.Input:
+    """What is written for those that are."""
+    return io.Combo.Input(
+        "confidence",
+        options=CONFIDENCES,
+        default=CONFIDENCES[0],
+        tooltip="Confidence written into the OpenPose keypoints. 0 or 1: 1 for each that is present; some packs drop "
+        "every keypoint below 1. real: its score.",
+    )
+
+
+def pose_outputs() -> list[io.Output]:
+    """People as 308 keypoints, and as OpenPose's."""
+    return [
+        PoseSocket.Output("pose", tooltip="All 308 keypoints of each person with scores."),
+        PoseKeypointSocket.Output(
+            "keypoints", tooltip="OpenPose body, feet, hands and face, for nodes that draw or use those."
+        ),
+    ]

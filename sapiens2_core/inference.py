@@ -19,13 +19,13 @@ from .checkpoint import load
 from .crops import letterbox
 from .estimators import task_of
 from .image_processor import Sapiens2ImageProcessor
+from .people import Box, whole_frame
 from .point_resize import resize_points
 from .precision import choose_dtype, default_device
 from .pretrained import Sapiens2PreTrainedModel
 from .results import FrameFeatures, FrameMatte, FramePointmap, FramePose, PersonPose
 from .tasks import TASKS
 
-Box = tuple[float, float, float, float]
 Size = tuple[int, int]
 FrameResult = FramePose | FramePointmap | FrameMatte | FrameFeatures | Tensor
 
@@ -347,8 +347,7 @@ def _boxes_of(frame: Tensor, boxes: Sequence[Box] | None, number: int) -> list[B
     """The frame's boxes, checked; the whole frame as one person where none were given."""
     height, width = frame.shape[-2:]
     if boxes is None:
-        # As the authors' demo does: the box reaches from the centre of the first pixel to that of the last.
-        return [(0.0, 0.0, float(max(width - 1, 1)), float(max(height - 1, 1)))]
+        return [whole_frame(height, width)]
     check_boxes(boxes, height, width, f"frame {number}")
     return [tuple(float(value) for value in box) for box in boxes]
 

@@ -14,6 +14,14 @@ Box = tuple[float, float, float, float]
 ORDERS = ("left to right", "area", "as given")
 
 
+def whole_frame(height: int, width: int) -> Box:
+    """The box of somebody who is looked for in the whole frame.
+
+    As in the authors' demo it reaches from the centre of the first pixel to that of the last.
+    """
+    return 0.0, 0.0, float(max(width - 1, 1)), float(max(height - 1, 1))
+
+
 def sort_boxes(boxes: Sequence[Box], order: str) -> list[int]:
     """Indices of the boxes in one of the :data:`ORDERS`; "area" begins with the largest. Equals stay as given."""
     indices = list(range(len(boxes)))

@@ -123,6 +123,15 @@ def _fill_gaps(boxes: Floats) -> Floats:
     return np.stack([np.interp(frames, frames[seen], boxes[seen, axis]) for axis in range(4)], axis=1)
 
 
+def _smooth(values: Floats) -> Floats:
+    """(frames, n) smoothed over time. The ends go on as they were going, so that they don't lag."""
+    from scipy.ndimage import gaussian_filter1d
+
+    beyond = round(4 * _SMOOTHING_FRAMES)
+    extended = np.pad(values, ((beyond, beyond), (0, 0)), mode="reflect", reflect_type="odd")
+    return gaussian_filter1d(extended, _SMOOTHING_FRAMES, axis=0)[beyond : beyond + len(values)]
+
+
 def boxes_from_pose(
     pose: Pose,
     part: str,
@@ -154,22 +163,26 @@ def boxes_from_pose(
     Raises:
         ValueError: a part that isn't seen at all, or a person who isn't there.
     """
-    from scipy.ndimage import gaussian_filter1d, maximum_filter1d
+    from scipy.ndimage import maximum_filter1d
 
     if steady not in STEADY:
         raise ValueError(f"steady is {steady!r}; choose one of {', '.join(STEADY)}.")
     boxes = _fill_gaps(_measure(pose, part, person, threshold))
     centers = (boxes[:, :2] + boxes[:, 2:]) / 2
     # Pixels have an extent: from the first one's centre to the last one's is one less than they are.
-    sides = (boxes[:, 2:] - boxes[:, :2] + 1) * (1 + 2 * padding)
+    tight = boxes[:, 2:] - boxes[:, :2] + 1
+    sides = tight * (1 + 2 * padding)
+    if steady != "off":
+        steadied = _smooth(centers)
+        # Where the part starts or stops so fast that the padding can't hold it, the box grows.
+        sides = np.maximum(sides, tight + 2 * np.abs(steadied - centers))
+        centers = steadied
     if square:
         sides = np.repeat(sides.max(axis=1, keepdims=True), 2, axis=1)
-    if steady == "constant size":
+    if steady == "smooth":
+        sides = _smooth(maximum_filter1d(sides, 2 * round(_SMOOTHING_FRAMES) + 1, axis=0))
+    elif steady == "constant size":
         sides = np.broadcast_to(np.percentile(sides, 95, axis=0), sides.shape)  # a frame or two may be wrong
-    if steady != "off":
-        nearby = 2 * round(_SMOOTHING_FRAMES) + 1
-        sides = gaussian_filter1d(maximum_filter1d(sides, nearby, axis=0), _SMOOTHING_FRAMES, axis=0, mode="nearest")
-        centers = gaussian_filter1d(centers, _SMOOTHING_FRAMES, axis=0, mode="nearest")
     return [
         _inside(center, side, (frame.width, frame.height), square)
         for center, side, frame in zip(centers, sides, pose.frames, strict=True)

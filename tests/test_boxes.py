@@ -19,8 +19,12 @@ COCO_A, COCO_B = (10.0, 20.0, 30.0, 40.0), (50.5, 0.0, 20.0, 60.25)
 CORNERS_A, CORNERS_B = [10, 20, 40, 60], (50.5, 0.0, 70.5, 60.25)
 
 
-def per_frame(value, num_frames=3):
+def detections(value, num_frames=3):
     return boxes.boxes_per_frame(value, num_frames, HEIGHT, WIDTH)
+
+
+def per_frame(value, num_frames=3):
+    return [[box for box, _ in frame] for frame in detections(value, num_frames)]
 
 
 @pytest.mark.parametrize(
@@ -87,3 +91,10 @@ def test_bad_boxes_are_refused_with_a_sentence(value, message):
 
 def test_a_box_that_only_touches_the_frame_is_kept():
     assert per_frame({"x": -20, "y": -20, "width": 20.5, "height": 20.5}, 1) == [[(-20.0, -20.0, 20.5, 20.5)]]
+
+
+def test_scores_come_along_and_are_1_where_nobody_gives_one():
+    given = [A, B, {**B, "score": None}, {**B, "score": float("nan")}, {**BUS, "score": 0.5}, CORNERS_A]
+    assert [score for _, score in detections([given], 1)[0]] == [0.9, 1.0, 1.0, 1.0, 1.0]
+    scores = detections([{**A, "score": torch.tensor(0.25)}, {**A, "score": np.float32(0.5)}, {**A, "score": 1}])[2]
+    assert scores == [(COCO_A, 0.25), (COCO_A, 0.5), (COCO_A, 1.0)]

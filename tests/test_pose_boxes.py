@@ -183,9 +183,22 @@ def test_constant_size_is_one_size_and_smooth_takes_jitter_out_without_lag(perso
     for steady in ("smooth", "constant size"):
         found = boxes[steady]
         middle = found[:, 0] + found[:, 2] / 2
+        assert np.abs(middle - truth).max() < 5  # at the ends nothing is known of what comes before or after
         assert np.abs(middle[8:-8] - truth[8:-8]).max() < 3
         assert jitter(found[:, 2]) < jitter(boxes["off"][:, 2]) / 4
     assert len({tuple(size) for size in boxes["constant size"][:, 2:].tolist()}) == 1
+
+
+@pytest.mark.parametrize("steady", ["smooth", "constant size"])
+@pytest.mark.parametrize("frames", [1, 2, 7, 60])
+def test_steady_boxes_hold_the_part_however_it_moves(person_at, steady, frames):
+    """Here 15 pixels a frame, then a sudden stop, and a jump."""
+    x = [480 + 15 * min(t, 20) - (100 if t > 40 else 0) for t in range(frames)]
+    people = [person_at(place, 200, 0.3) for place in x]
+    boxes = boxes_from_pose(clip(*([person] for person in people)), "face", padding=0.1, steady=steady)
+    face = list(PARTS["face"].points)
+    held = [holds(box, person.keypoints[face]) for box, person in zip(boxes, people, strict=True)]
+    assert sum(held) >= 0.95 * frames
 
 
 def test_squares_stay_square_inside_the_frame(person_at):

@@ -273,7 +273,7 @@ def comfy(tmp_path_factory, hub):
     folder, python = found
     base = tmp_path_factory.mktemp("comfyui")
     place_pack(base / "custom_nodes")
-    for node in ("analytic_pointmap.py", "memory_asked.py"):
+    for node in ("analytic_pointmap.py", "detectors.py", "memory_asked.py"):
         shutil.copy(Path(__file__).with_name(node), base / "custom_nodes")
     make_checkpoints(base / "models")
     make_inputs(base / "input")
