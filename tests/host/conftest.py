@@ -38,6 +38,8 @@ from tests.sparse_checkpoints import OFFICIAL_SHAPES, write_sparse
 
 PACK = Path(__file__).absolute().parents[2]
 PHOTO = PACK / "assets" / "astronaut.jpg"
+#: Official checkpoints that the graphs in workflows/ name.
+OFFICIAL_SIZES = {"pose": "0.4b", "seg": "0.4b", "normal": "0.4b", "pointmap": "0.4b", "matting": "1b"}
 START_SECONDS = 180
 RUN_SECONDS = 120
 
@@ -182,7 +184,7 @@ def place_in_front_of_the_camera(model: torch.nn.Module) -> None:
 
 
 def make_checkpoints(models: Path) -> None:
-    """A tiny random checkpoint of every task, two of them under official names, one beside a config.json."""
+    """A tiny random checkpoint of every task, some under official names too, one beside a config.json."""
     torch.manual_seed(0)
     ours, also = models / "sapiens2", models / "sapiens"
     for folder in (ours / "official", also / "sub"):
@@ -192,8 +194,8 @@ def make_checkpoints(models: Path) -> None:
         if task == "pointmap":
             place_in_front_of_the_camera(model)
         model.save_checkpoint(ours / f"tiny_{task}.safetensors")
-        if task in ("normal", "pointmap"):
-            model.save_checkpoint(ours / "official" / f"sapiens2_0.4b_{task}.safetensors")
+        if task in OFFICIAL_SIZES:
+            model.save_checkpoint(ours / "official" / f"sapiens2_{OFFICIAL_SIZES[task]}_{task}.safetensors")
         if task == "seg":
             model.save_pretrained(ours / "folder" / "tiny")
             model.save_checkpoint(also / "sub" / "other_seg.safetensors")

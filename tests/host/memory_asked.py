@@ -35,15 +35,15 @@ class MemoryAsked:
 
 
 class ManyBoxes:
-    """A box, as many times."""
+    """People side by side, as many as wanted, the same in every frame."""
 
-    INPUT_TYPES = classmethod(lambda cls: {"required": {"box": ("BOUNDING_BOX", {}), "count": ("INT", {})}})
+    INPUT_TYPES = classmethod(lambda cls: {"required": {"count": ("INT", {})}})
     RETURN_TYPES = ("BOUNDING_BOX",)
     FUNCTION = "repeat"
     CATEGORY = "tests"
 
-    def repeat(self, box, count):
-        return ([box[0] if isinstance(box, list) else box] * count,)
+    def repeat(self, count):
+        return ([{"x": 5 + 40 * index, "y": 30, "width": 35, "height": 70} for index in range(count)],)
 
 
 NODE_CLASS_MAPPINGS = {"MemoryAsked": MemoryAsked, "ManyBoxes": ManyBoxes}

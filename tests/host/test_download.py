@@ -68,21 +68,21 @@ def leftovers(path: Path) -> list[Path]:
 
 def test_nothing_is_asked_of_the_hub_before_a_checkpoint_is_chosen_and_run(comfy, hub):
     before = len(hub.requests)
-    assert "facebook/sapiens2-matting-1b" in checkpoint_values(comfy)
+    assert "facebook/sapiens2-pretrain-1b" in checkpoint_values(comfy)
     comfy.run(load_graph("tiny_matting.safetensors"))
     assert len(hub.requests) == before
 
 
 def test_official_checkpoint_is_downloaded_once_as_a_plain_file(comfy, hub, offer, weights):
-    path = offer("facebook/sapiens2-matting-1b", "sapiens2_1b_matting.safetensors")
-    position = checkpoint_values(comfy).index("facebook/sapiens2-matting-1b")
+    path = offer("facebook/sapiens2-pretrain-1b", "sapiens2_1b_pretrain.safetensors")
+    position = checkpoint_values(comfy).index("facebook/sapiens2-pretrain-1b")
     assert position > checkpoint_values(comfy).index("tiny_pose.safetensors")
     events = comfy.events()
 
-    info = comfy.run(load_graph("facebook/sapiens2-matting-1b"))["info"]["text"][0]
+    info = comfy.run(load_graph("facebook/sapiens2-pretrain-1b"))["info"]["text"][0]
 
     events.close()
-    assert "checkpoint: facebook/sapiens2-matting-1b" in info
+    assert "checkpoint: facebook/sapiens2-pretrain-1b" in info
     assert "task: matting" in info
     assert "licence of the weights: https://github.com/facebookresearch/sapiens2" in info
     assert path.read_bytes() == weights
@@ -94,10 +94,10 @@ def test_official_checkpoint_is_downloaded_once_as_a_plain_file(comfy, hub, offe
     assert shown[-1] == (len(weights), len(weights))
     assert hub.downloads() == [path.name]
     values = checkpoint_values(comfy)
-    assert values.count("facebook/sapiens2-matting-1b") == 1
-    assert values.index("facebook/sapiens2-matting-1b") < position
+    assert values.count("facebook/sapiens2-pretrain-1b") == 1
+    assert values.index("facebook/sapiens2-pretrain-1b") < position
     hub.requests.clear()
-    comfy.run(load_graph("facebook/sapiens2-matting-1b"))
+    comfy.run(load_graph("facebook/sapiens2-pretrain-1b"))
     assert hub.requests == []
 
 

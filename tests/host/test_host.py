@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 CATALOGUE_NAME = "facebook/sapiens2-normal-0.4b"
+#: The first of the list that is not on this machine.
+FIRST_TO_DOWNLOAD = "facebook/sapiens2-pose-0.8b"
 
 
 def normals_graph(checkpoint: str, frames: int = 3, precision: str = "fp32", batch_size: int = 1) -> dict:
@@ -38,16 +40,16 @@ def checkpoint_values(comfy) -> list[str]:
 def test_checkpoint_list_has_official_names_once_and_other_files_by_path(comfy):
     values = checkpoint_values(comfy)
     assert len(values) == len(set(values))
-    local = values[: values.index("facebook/sapiens2-pose-0.4b")]  # the first that is not on this machine
+    local = values[: values.index(FIRST_TO_DOWNLOAD)]
     assert {CATALOGUE_NAME, "facebook/sapiens2-pointmap-0.4b", "folder/tiny", "sub/other_seg.safetensors"} <= set(local)
     assert {"saved/albedo", "elsewhere_normal.safetensors"} <= set(local)  # from extra_model_paths.yaml
-    assert "facebook/sapiens2-matting-1b" in values  # not on this machine, but a graph may name it
+    assert "facebook/sapiens2-normal-5b" in values  # not on this machine, but a graph may name it
     assert not any("\\" in value or "sapiens2_0.4b" in value or "model.safetensors" in value for value in values)
 
 
 def test_official_weights_are_told_from_a_fine_tune_and_odd_files_are_listed_by_their_path(comfy):
     values = checkpoint_values(comfy)
-    local = values[: values.index("facebook/sapiens2-pose-0.4b")]
+    local = values[: values.index(FIRST_TO_DOWNLOAD)]
     assert "facebook/sapiens2-seg-0.8b" in local
     assert "odd/renamed.safetensors" not in local
     odd = ["twelve_classes.safetensors", "no_labels.safetensors", "config_of_nothing"]
@@ -72,12 +74,10 @@ def asked_memory(comfy, boxes: int, batch_size: int, frames: int = 1) -> int:
     """Bytes that the pose node asked ComfyUI to keep free for that many boxes in each frame."""
     graph = normals_graph("tiny_pose.safetensors", frames)
     graph = {name: graph[name] for name in ("load", "photo", "clip")}
-    box = {"class_type": "PrimitiveBoundingBox", "inputs": {"x": 40, "y": 30, "width": 100, "height": 150}}
-    people = {"class_type": "ManyBoxes", "inputs": {"box": ["box", 0], "count": boxes}}
+    people = {"class_type": "ManyBoxes", "inputs": {"count": boxes}}
     options = {"flip_test": False, "score_threshold": 0.3, "confidence": "real", "batch_size": batch_size}
     inputs = {"estimator": ["load", 0], "image": ["clip", 0], "boxes": ["people", 0], **options}
     graph |= {
-        "box": box,
         "people": people,
         "pose": {"class_type": "Sapiens2EstimatePose", "inputs": inputs},
         "asked": {"class_type": "MemoryAsked", "inputs": {"after": ["pose", 0]}},

@@ -1,0 +1,123 @@
+"""Draws the small pictures of the workflows in ComfyUI's template browser: a mannequin, and what a graph makes of it.
+
+python -m tools.thumbnails
+
+What a network would estimate is the mannequin's known truth, drawn by the same functions that the nodes use.
+"""
+
+from __future__ import annotations
+
+import math
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from sapiens2_core.body_parts import BODY_PARTS
+from sapiens2_core.demo import Render, random_scene, render
+from sapiens2_core.geometry import depth_picture
+from sapiens2_core.openpose_in import openpose_people
+from sapiens2_core.render import composite, normals_to_rgb, to_uint8
+from sapiens2_core.render_openpose import draw_openpose
+from sapiens2_core.results import FramePose, PersonPose, Pointmap
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: One person, whole, and (height, width) of each of a thumbnail's two halves.
+SEED, SIZE = 11, (512, 384)
+MAX_BYTES = 50_000
+CLOTHES = ("Upper_Clothing", "Lower_Clothing")
+
+
+def draw_pose(scene: Render) -> Tensor:
+    """As OpenPose ControlNets want it."""
+    people = tuple(
+        PersonPose(points.float(), seen.float(), tuple(box.tolist()))
+        for points, seen, box in zip(scene.keypoints, scene.visibility, scene.boxes, strict=True)
+    )
+    return draw_openpose(openpose_people(FramePose(people, *SIZE), 0.5))
+
+
+def draw_normals(scene: Render) -> Tensor:
+    """As ControlNets for normals want them."""
+    return normals_to_rgb(scene.normals, "controlnet_bae")
+
+
+def draw_depth(scene: Render) -> Tensor:
+    """Of the person, on black."""
+    scale, focal_length = torch.ones(1), torch.tensor([scene.focal_length])
+    pointmap = Pointmap(scene.points[None], scale, focal_length, scene.image[None], scene.mask[None])
+    return depth_picture(pointmap)[0][0].expand(3, -1, -1)
+
+
+def draw_clothes(scene: Render) -> Tensor:
+    """Their mask."""
+    ids = torch.tensor([part.id for part in BODY_PARTS if part.name in CLOTHES])
+    return torch.isin(scene.labels.long(), ids).float().expand(3, -1, -1)
+
+
+def draw_matte(scene: Render) -> Tensor:
+    """The person in front of an evening sky."""
+    height, width = SIZE
+    down = torch.linspace(0, 1, height).view(1, height, 1)
+    high, low = torch.tensor([0.16, 0.18, 0.42]).view(3, 1, 1), torch.tensor([0.98, 0.62, 0.42]).view(3, 1, 1)
+    sky = (high + (low - high) * down).expand(3, height, width)
+    return composite(scene.foreground, scene.alpha, sky)
+
+
+def draw_mesh(scene: Render) -> Tensor:
+    """The person's surface, seen from the side: its points, the nearest drawn last."""
+    points, colors = scene.points[:, scene.mask].double(), scene.image[:, scene.mask]
+    angle = math.radians(40)
+    turn = torch.tensor(
+        [[math.cos(angle), 0, -math.sin(angle)], [0, 1, 0], [math.sin(angle), 0, math.cos(angle)]], dtype=torch.double
+    )
+    center = points.mean(1, keepdim=True)
+    x, y, z = turn @ (points - center) + center
+    height, width = SIZE
+    column = (x / z * scene.focal_length + (width - 1) / 2).round().long().clamp(0, width - 2)
+    row = (y / z * scene.focal_length + (height - 1) / 2).round().long().clamp(0, height - 2)
+    order = z.argsort(descending=True)
+    picture = np.full((height, width, 3), 0.13, np.float32)
+    for down in (0, 1):
+        for right in (0, 1):  # where points meet, NumPy keeps the one that comes last
+            picture[row[order] + down, column[order] + right] = colors.T[order]
+    return torch.from_numpy(picture).movedim(-1, 0)
+
+
+#: What the right half shows, by the name of the graph.
+DRAWN = {
+    "pose": draw_pose,
+    "normals": draw_normals,
+    "depth": draw_depth,
+    "clothes": draw_clothes,
+    "matte": draw_matte,
+    "mesh": draw_mesh,
+}
+
+
+def as_jpeg(picture: Image.Image) -> bytes:
+    """As good as the size allows."""
+    for quality in range(90, 40, -5):
+        file = BytesIO()
+        picture.save(file, "JPEG", quality=quality, optimize=True)
+        if file.tell() <= MAX_BYTES:
+            break
+    return file.getvalue()
+
+
+def main() -> None:
+    """Writes a .jpg beside every graph."""
+    torch.set_num_threads(1)
+    scene = render(random_scene(SEED, SIZE, persons=1, framing="ground"), 3)
+    for path in sorted((ROOT / "workflows").glob("*.json")):
+        what = path.stem.split("_")[1]
+        halves = torch.cat([scene.image, DRAWN[what](scene)], dim=2)
+        path.with_suffix(".jpg").write_bytes(as_jpeg(Image.fromarray(to_uint8(halves))))
+
+
+if __name__ == "__main__":
+    main()
