@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..sapiens2_core.geometry import match_mask
 from . import host
+from .inputs import warn_of_empty_mask
 from .sockets import LoadedEstimator, batch_size_input, estimator_input, image_input, mask_input
 
 
@@ -39,6 +40,7 @@ class Sapiens2EstimateAlbedo(io.ComfyNode):
         results = host.predict(estimator, "albedo", image, batch_size=batch_size)
         size = image.shape[:3]
         person = None if mask is None else match_mask(mask, *size).cpu()
+        warn_of_empty_mask(person)
         pictures = host.empty_images(*size)
         for index, albedo in enumerate(results):
             pictures[index] = (albedo if person is None else albedo * person[index]).movedim(0, -1)

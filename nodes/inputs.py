@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+logger = logging.getLogger("sapiens2")
 
 
 def check_image(image: Tensor, name: str = "image") -> None:
@@ -31,6 +35,16 @@ def check_companion(image: Tensor, name: str, num_frames: int) -> None:
     if len(image) not in (1, num_frames):
         raise ValueError(
             f"{name} holds {len(image)} frames, but image has {num_frames}. Give one per frame, or one for all."
+        )
+
+
+def warn_of_empty_mask(mask: Tensor | None) -> None:
+    """Logs a warning where a mask is 0 everywhere: nothing of the picture would count as the person."""
+    if mask is not None and not mask.any():
+        logger.warning(
+            "mask is 0 everywhere, so all of the picture counts as background. Connect a mask that is 1 on the "
+            "person, such as person of Segment Body Parts; the mask of Load Image is 1 where a picture is transparent, "
+            "and 0 everywhere in a photo."
         )
 
 

@@ -11,6 +11,7 @@ from ..sapiens2_core.render import NORMAL_SIGNS, normal_background, normals_to_r
 from ..sapiens2_core.results import Pointmap
 from ..sapiens2_core.surface_normals import face_camera, normals_from_points
 from . import host
+from .inputs import warn_of_empty_mask
 from .sockets import LoadedEstimator, batch_size_input, estimator_input, image_input, mask_input, pointmap_input
 
 BACKGROUNDS = ["keep", "black", "flat"]
@@ -72,6 +73,7 @@ class Sapiens2EstimateNormals(io.ComfyNode):
         if background != "keep" and mask is None:
             raise ValueError(f"background {background} needs a mask of the people; connect one, or choose keep.")
         person = None if background == "keep" else match_mask(mask, *size).cpu()
+        warn_of_empty_mask(person)
         pictures = host.empty_images(*size)
         for index, normals in enumerate(results):
             picture = normals_to_rgb(normals, convention)

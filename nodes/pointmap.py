@@ -11,6 +11,7 @@ from ..sapiens2_core.render import colour_depth
 from ..sapiens2_core.results import Pointmap
 from ..sapiens2_core.steady_scale import steady_pointmap
 from . import host
+from .inputs import warn_of_empty_mask
 from .moge import moge_geometry
 from .sockets import (
     LoadedEstimator,
@@ -84,6 +85,7 @@ class Sapiens2EstimatePointmap(io.ComfyNode):
         """Estimates frame by frame."""
         num_frames, height, width = image.shape[:3]
         person = None if mask is None else match_mask(mask, num_frames, height, width).cpu() >= 0.5
+        warn_of_empty_mask(person)
         results = host.predict(estimator, "pointmap", image, batch_size=batch_size, masks=person)
         points = torch.empty((num_frames, 3, height, width))
         scales, focal_lengths = torch.empty(num_frames), torch.empty(num_frames)
@@ -196,6 +198,7 @@ class Sapiens2PointmapToDepth(io.ComfyNode):
         mask: Tensor | None = None,
     ) -> io.NodeOutput:
         """Measures the range, then makes the pictures."""
+        warn_of_empty_mask(mask)
         grey, nears, fars = depth_picture(
             pointmap,
             mask if mask is None else mask.cpu(),

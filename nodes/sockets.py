@@ -38,9 +38,10 @@ PoseKeypointSocket = io.Custom("POSE_KEYPOINT")
 
 def estimator_input(task: str) -> io.Input:
     """The checkpoint, for a node that takes those of one task ("pose")."""
+    article = "An" if task[0] in "aeiou" else "A"
     return EstimatorSocket.Input(
         "estimator",
-        tooltip=f"A {task} checkpoint from Load Sapiens2. A larger one sees finer detail and takes longer; "
+        tooltip=f"{article} {task} checkpoint from Load Sapiens2. A larger one sees finer detail and takes longer; "
         "a checkpoint of another task is refused.",
     )
 

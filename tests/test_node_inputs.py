@@ -57,3 +57,19 @@ def test_cover_keeps_the_aspect_and_cuts_around_the_centre():
 def test_cover_fills_any_size(size):
     assert inputs.cover(torch.ones(3, 100, 400), *size).shape == (3, *size)
     assert torch.allclose(inputs.cover(torch.ones(3, 100, 400), *size), torch.ones(3, *size))
+
+
+def test_a_mask_that_is_zero_everywhere_is_warned_of(caplog):
+    with caplog.at_level("WARNING", "sapiens2"):
+        inputs.warn_of_empty_mask(torch.zeros(2, 5, 7))
+        inputs.warn_of_empty_mask(torch.zeros(2, 5, 7, dtype=torch.bool))
+    assert [record.message.startswith("mask is 0 everywhere") for record in caplog.records] == [True, True]
+
+
+def test_no_mask_and_masks_of_somebody_are_not_warned_of(caplog):
+    mask = torch.zeros(2, 5, 7)
+    mask[1, 2, 3] = 0.5
+    with caplog.at_level("WARNING", "sapiens2"):
+        inputs.warn_of_empty_mask(None)
+        inputs.warn_of_empty_mask(mask)
+    assert not caplog.records
