@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..sapiens2_core import checkpoint
+from ..sapiens2_core.auto import AutoImageProcessor
 from ..sapiens2_core.config import official_config
 from ..sapiens2_core.download import download
 from ..sapiens2_core.hub import CATALOGUE, WEIGHTS_LICENSE_URL
@@ -194,7 +195,8 @@ def load_estimator(name: str, precision: str) -> LoadedEstimator:
         patcher = comfy.model_patcher.CoreModelPatcher(
             Sapiens2(network), load_device=device, offload_device=comfy.model_management.unet_offload_device()
         )
-        loaded = LoadedEstimator(Estimator(network, device=device, dtype=dtype), patcher)
+        processor = AutoImageProcessor.from_pretrained(path)
+        loaded = LoadedEstimator(Estimator(network, device, dtype, processor), patcher)
         _loaded[key] = loaded
     return loaded
 
