@@ -72,8 +72,12 @@ class _Maps:
 
     @property
     def reading_chunk(self) -> int:
-        """Maps that are read at once: all of them where reading makes no copy."""
-        return self.chunk if self.mirrored is not None or self.maps.dtype != torch.float32 else max(1, self.count)
+        """Maps that are read at once: all of them where reading makes no copy.
+
+        A copy is passed over once or twice only, so it may outgrow the cache; larger chunks spare the threads waits.
+        """
+        makes_copy = self.mirrored is not None or self.maps.dtype != torch.float32
+        return 4 * self.chunk if makes_copy else max(1, self.count)
 
     def __getitem__(self, part: slice | Tensor) -> Tensor:
         values = self.maps[part].float()
