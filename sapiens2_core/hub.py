@@ -145,7 +145,7 @@ def refusal(error: Exception, repo_id: str, revision: str | None, log_in: str) -
     if isinstance(error, RevisionNotFoundError):
         return f"{repo_id} has no revision {revision}."
     if isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403):
-        return f"The hub does not open {repo_id} with this token: {log_in}; token=False gives none."
+        return f"The hub does not open {repo_id} with this token, or asks for one: {log_in}."
     return None
 
 
@@ -235,7 +235,8 @@ class _Repository:
 
     def _refusal(self, error: Exception) -> str | None:
         """What it means that the hub answered with an error; None for errors that are not its answer."""
-        return refusal(error, self.repo_id, self._options["revision"], "log in with `hf auth login`, or give token=…")
+        log_in = "log in with `hf auth login`, or give token=… (False for none)"
+        return refusal(error, self.repo_id, self._options["revision"], log_in)
 
     def _fetch(self, names: list[str]) -> Path:
         """Downloads what isn't in the cache; huggingface_hub gives files their names only once they are whole."""
