@@ -11,11 +11,7 @@ had before, and the ratios.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +21,7 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.forward import memory, reset_peak  # noqa: E402
+from benchmarks.turns import Side, take_turns  # noqa: E402
 
 KEYPOINTS, HEIGHT, WIDTH = 308, 256, 192
 #: gaussians: peaks as a trained network makes them, some weak. noise: around zero, so that the clamp acts on each map.
@@ -57,51 +53,7 @@ def serve(side: str, kind: str, people: int) -> None:
     # Code and threads that the first call brings in are no part of what a call needs.
     few = SimpleNamespace(heatmaps=outputs.heatmaps[:1, :4])
     processor.post_process_pose_estimation(few, [boxes[0][:1]])
-    reset_peak()
-    loaded = memory("VmRSS")
-    print(json.dumps({"ready": True}), flush=True)
-    for _ in sys.stdin:
-        started = time.perf_counter()
-        processor.post_process_pose_estimation(outputs, boxes, flipped)
-        seconds = time.perf_counter() - started
-        print(json.dumps({"seconds": seconds, "extra": memory("VmHWM") - loaded}), flush=True)
-
-
-class Side:
-    """A child process that runs one side."""
-
-    def __init__(self, side: str, kind: str, people: int) -> None:
-        command = [sys.executable, __file__, "--serve", side, "--kinds", kind, "--people", str(people)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.runs: list[dict[str, float]] = []
-        self._answer()
-
-    def _answer(self) -> dict[str, float]:
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("A benchmarked process ended early; its error stands above.")
-        return json.loads(line)
-
-    def run(self) -> None:
-        """Decodes once more."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        self.runs.append(self._answer())
-
-    def close(self) -> None:
-        """Ends the process."""
-        self.process.stdin.close()
-        self.process.wait()
-
-    @property
-    def seconds(self) -> float:
-        """Median over the runs."""
-        return statistics.median(run["seconds"] for run in self.runs)
-
-    @property
-    def extra(self) -> float:
-        """MB at the most, less what the process had before."""
-        return max(run["extra"] for run in self.runs)
+    take_turns(lambda: processor.post_process_pose_estimation(outputs, boxes, flipped))
 
 
 def main() -> None:
@@ -121,7 +73,10 @@ def main() -> None:
     )
     print(f"{'heatmaps':10} {'ours s':>8} {'theirs s':>9} {'faster':>7} {'ours MB':>9} {'theirs MB':>10} {'share':>6}")
     for kind in options.kinds:
-        ours, theirs = (Side(side, kind, options.people) for side in ("ours", "transformers"))
+        ours, theirs = (
+            Side(__file__, "--serve", side, "--kinds", kind, "--people", str(options.people))
+            for side in ("ours", "transformers")
+        )
         for _ in range(options.runs):
             ours.run()
             theirs.run()

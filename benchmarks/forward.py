@@ -12,12 +12,8 @@ how much the outputs differ.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import torch
@@ -26,6 +22,7 @@ from safetensors.torch import load_file, save_file
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.turns import Side, take_turns  # noqa: E402
 from sapiens2_core.config import official_config  # noqa: E402
 from sapiens2_core.estimators import build  # noqa: E402
 from sapiens2_core.precision import PRECISIONS, choose_dtype  # noqa: E402
@@ -33,25 +30,6 @@ from sapiens2_core.tasks import TASKS  # noqa: E402
 
 #: transformers has no albedo head.
 COMPARED = [name for name in TASKS if name != "albedo"]
-
-
-def memory(field: str) -> float:
-    """MB of "VmRSS" (now) or "VmHWM" (peak); the peak alone where there is no /proc."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        import resource  # Windows has neither /proc nor this
-
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-    return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(field))
-
-
-def reset_peak() -> None:
-    """Forgets what loading took (Linux; elsewhere loading counts)."""
-    clear = Path("/proc/self/clear_refs")
-    if clear.exists():
-        clear.write_text("5")
 
 
 def serve(side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[int, int]) -> None:
@@ -65,20 +43,16 @@ def serve(side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[in
 
         model = getattr(transformers, TASKS[task].estimator).from_pretrained(folder, dtype=dtype).eval()
     pixel_values = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0)).to(dtype)
-    reset_peak()
-    loaded = memory("VmRSS")
-    print(json.dumps({"ready": True}), flush=True)
-    outputs_file = outputs_of(folder, side, dtype)
-    for _ in sys.stdin:
-        started = time.perf_counter()
+
+    def run() -> object:
         with torch.inference_mode():
-            outputs = model(pixel_values)
-        seconds = time.perf_counter() - started
-        if not outputs_file.exists():
-            tensors = {name: value for name, value in vars(outputs).items() if isinstance(value, torch.Tensor)}
-            save_file({name: value.float().clone() for name, value in tensors.items()}, outputs_file)
-        del outputs
-        print(json.dumps({"seconds": seconds, "peak": memory("VmHWM"), "loaded": loaded}), flush=True)
+            return model(pixel_values)
+
+    def keep(outputs: object) -> None:
+        tensors = {name: value for name, value in vars(outputs).items() if isinstance(value, torch.Tensor)}
+        save_file({name: value.float().clone() for name, value in tensors.items()}, outputs_of(folder, side, dtype))
+
+    take_turns(run, after_first=keep)
 
 
 def outputs_of(folder: Path, side: str, dtype: torch.dtype) -> Path:
@@ -95,53 +69,18 @@ def difference(folder: Path, ours: torch.dtype, theirs: torch.dtype) -> float:
     )
 
 
-class Side:
+def start(side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[int, int]) -> Side:
     """A child process that runs one side."""
-
-    def __init__(self, side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[int, int]) -> None:
-        name = next(name for name, value in PRECISIONS.items() if value is dtype)
-        command = [sys.executable, __file__, "--serve", side, "--folder", str(folder), "--tasks", task]
-        command += ["--precision", name, "--input", f"{size[0]}x{size[1]}"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.runs: list[dict[str, float]] = []
-        self._answer()
-
-    def _answer(self) -> dict[str, float]:
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("A benchmarked process ended early; its error stands above.")
-        return json.loads(line)
-
-    def run(self) -> None:
-        """One more frame."""
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        self.runs.append(self._answer())
-
-    def close(self) -> None:
-        """Ends the process."""
-        self.process.stdin.close()
-        self.process.wait()
-
-    @property
-    def seconds(self) -> float:
-        """Median over the runs."""
-        return statistics.median(run["seconds"] for run in self.runs)
-
-    @property
-    def peak(self) -> float:
-        """MB at the most."""
-        return max(run["peak"] for run in self.runs)
-
-    @property
-    def extra(self) -> float:
-        """MB at the most, less what the loaded process had."""
-        return self.peak - self.runs[0]["loaded"]
+    name = next(name for name, value in PRECISIONS.items() if value is dtype)
+    return Side(
+        __file__, "--serve", side, "--folder", str(folder), "--tasks", task,
+        "--precision", name, "--input", f"{size[0]}x{size[1]}",
+    )  # fmt: skip
 
 
 def compare(folder: Path, task: str, types: dict[str, torch.dtype], size: tuple[int, int], runs: int) -> None:
     """Prints a task's rows: each of ours beside each of transformers' that it is measured against."""
-    sides = {name: Side(name.split()[0], folder, task, dtype, size) for name, dtype in types.items()}
+    sides = {name: start(name.split()[0], folder, task, dtype, size) for name, dtype in types.items()}
     for _ in range(runs):
         for side in sides.values():
             side.run()
