@@ -187,7 +187,9 @@ def _failure(official: OfficialCheckpoint, folder: Path, error: Exception) -> st
     refused = refusal(error, official.repo_id, None, "log in with `hf auth login` or set HF_TOKEN")
     if refused is None:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        refused = f"{official.repo_id} can't be downloaded now ({reason}). Run again later: it goes on where it stopped."
+        refused = (
+            f"{official.repo_id} can't be downloaded now ({reason}). Run again later: it goes on where it stopped."
+        )
     return f"{refused} Or by hand: {_by_hand(official, folder)}"
 
 
