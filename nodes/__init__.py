@@ -16,6 +16,7 @@ from .pose_files import Sapiens2LoadPose, Sapiens2SavePose
 from .render_pose import Sapiens2RenderPose
 from .save_pointmap import Sapiens2SavePointmap
 from .segment import Sapiens2SegmentBodyParts
+from .select_parts import Sapiens2SelectBodyParts
 from .select_people import Sapiens2SelectPeople
 from .smooth_pose import Sapiens2SmoothPose
 from .surfaces import Sapiens2PointmapToMesh, Sapiens2PointmapToPointCloud
@@ -33,14 +34,15 @@ class Sapiens2Extension(ComfyExtension):
         return [
             Sapiens2LoadModel,
             Sapiens2EstimatePose,
-            Sapiens2SmoothPose,
             Sapiens2SelectPeople,
             Sapiens2BoxesFromPose,
             Sapiens2BoxesFromMask,
+            Sapiens2SmoothPose,
             Sapiens2RenderPose,
             Sapiens2LoadPose,
             Sapiens2SavePose,
             Sapiens2SegmentBodyParts,
+            Sapiens2SelectBodyParts,
             Sapiens2EstimateNormals,
             Sapiens2EstimatePointmap,
             Sapiens2PointmapToDepth,

@@ -23,11 +23,12 @@ from .people import Box, whole_frame
 from .point_resize import resize_points
 from .precision import choose_dtype, default_device
 from .pretrained import Sapiens2PreTrainedModel
-from .results import FrameFeatures, FrameMatte, FramePointmap, FramePose, PersonPose
+from .results import FrameFeatures, FrameMatte, FrameParts, FramePointmap, FramePose, PersonPose
+from .soft_labels import likely_parts
 from .tasks import TASKS
 
 Size = tuple[int, int]
-FrameResult = FramePose | FramePointmap | FrameMatte | FrameFeatures | Tensor
+FrameResult = FramePose | FramePointmap | FrameMatte | FrameFeatures | FrameParts | Tensor
 
 
 def _nothing(*_: Any) -> None:
@@ -99,6 +100,7 @@ class Estimator:
         batch_size: int = 1,
         flip_test: bool = False,
         masks: Iterable[Tensor] | None = None,
+        soft: bool = False,
         on_progress: Callable[[int], None] = _nothing,
         check_cancelled: Callable[[], None] = _nothing,
     ) -> Iterator[list[FrameResult]]:
@@ -114,12 +116,13 @@ class Estimator:
             flip_test: for pose: average with the mirrored image's heatmaps; twice the time.
             masks: for pointmaps: per frame (H, W) bool, True on the person, so that no point of the result is an
                 average of person and background (:func:`~sapiens2_core.point_resize.resize_points`).
+            soft: for seg only: keep the parts' probabilities (:mod:`~sapiens2_core.soft_labels`).
             on_progress: called after each batch with the number of frames done.
             check_cancelled: called before each batch; raise from it to stop.
 
         Yields:
-            Per frame, by task: pose FramePose; seg (H, W) uint8 labels; normal (3, H, W) unit normals; pointmap
-            FramePointmap; matting FrameMatte; albedo (3, H, W) 0..1; pretrain FrameFeatures. On the CPU.
+            Per frame, by task: pose FramePose; seg (H, W) uint8 labels, or FrameParts when soft; normal (3, H, W) unit
+            normals; pointmap FramePointmap; matting FrameMatte; albedo (3, H, W) 0..1; pretrain FrameFeatures. On the CPU.
 
         Raises:
             ValueError: a frame or box that can't be used; the message names it.
@@ -129,12 +132,14 @@ class Estimator:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1.")
         if masks is not None and self.task.name != "pointmap":
             raise ValueError(f"Masks are for pointmaps; this checkpoint {self.task.does}.")
+        if soft and self.task.name != "seg":
+            raise ValueError(f"Probabilities of parts (soft) are for seg; this checkpoint {self.task.does}.")
         if self.task.name == "pose":
             batches = self._pose_batches(frames, boxes, batch_size, flip_test, check_cancelled)
         elif boxes is not None:
             raise ValueError(f"Boxes are for pose; this checkpoint {self.task.does} over whole frames.")
         else:
-            batches = self._dense_batches(frames, masks, batch_size, check_cancelled)
+            batches = self._dense_batches(frames, masks, soft, batch_size, check_cancelled)
         done = 0
         for results in batches:
             done += len(results)
@@ -146,6 +151,7 @@ class Estimator:
         self,
         frames: Iterable[Tensor],
         masks: Iterable[Tensor] | None,
+        soft: bool,
         batch_size: int,
         check_cancelled: Callable[[], None],
     ) -> Iterator[list[FrameResult]]:
@@ -154,7 +160,7 @@ class Estimator:
         done = 0
         while batch := list(itertools.islice(frames, batch_size)):
             check_cancelled()
-            more = {}
+            more: dict[str, Any] = {"soft": True} if soft else {}
             if masks is not None:
                 more["masks"] = list(itertools.islice(masks, len(batch)))
                 if len(more["masks"]) < len(batch):
@@ -211,9 +217,13 @@ class Estimator:
 
     # One decoder per task, named after it: the network's outputs and the frames' (height, width) to results.
 
-    def _decode_seg(self, outputs: Any, sizes: list[Size]) -> list[Tensor]:
+    def _decode_seg(self, outputs: Any, sizes: list[Size], soft: bool = False) -> list[Tensor] | list[FrameParts]:
         maps = self.processor.post_process_semantic_segmentation(outputs, target_sizes=sizes)
-        return [labels.to(torch.uint8).cpu() for labels in maps]
+        maps = [labels.to(torch.uint8).cpu() for labels in maps]
+        if not soft:
+            return maps
+        frames = zip(maps, outputs.logits, sizes, strict=True)
+        return [FrameParts(labels, likely_parts(logits, size)) for labels, logits, size in frames]
 
     def _decode_normal(self, outputs: Any, sizes: list[Size]) -> list[Tensor]:
         maps = self.processor.post_process_normal_estimation(outputs, source_sizes=sizes)

@@ -41,7 +41,7 @@ def parse_parts(text: str) -> tuple[int, ...]:
 def _find(name: str) -> frozenset[int]:
     """Ids that one name stands for."""
     plain = unicodedata.normalize("NFKC", name).casefold().strip()
-    known = _known_names()
+    known = known_names()
     if found := known.get(_key(plain)):
         return found
     if sided := _LEFT_OR_RIGHT.match(plain):
@@ -78,8 +78,8 @@ def _all_names() -> list[tuple[str, tuple[str, ...]]]:
 
 
 @lru_cache(maxsize=1)
-def _known_names() -> dict[str, frozenset[int]]:
-    """Ids by the key of every known name."""
+def known_names() -> dict[str, frozenset[int]]:
+    """Ids by every known name, without what people spell differently: lower case, no spaces, no plural s."""
     ids = _ids_by_name()
     return {_key(word): frozenset(i for name in stands_for for i in ids[name]) for word, stands_for in _all_names()}
 

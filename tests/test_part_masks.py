@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from sapiens2_core.config import tiny_config
+from sapiens2_core.estimators import build
+from sapiens2_core.inference import Estimator
 from sapiens2_core.part_masks import MaskFinish, drop_islands, feather, fill_holes, found_parts, grow, part_masks
 from sapiens2_core.results import LikelyParts, Segmentation
 from sapiens2_core.shots import shot_starts
@@ -216,3 +219,24 @@ def test_found_parts_are_shares_of_the_clip_without_the_background():
     labels[0, :5] = HAIR
     labels[1, :1] = FACE
     assert found_parts(labels) == {FACE: 0.05, HAIR: 0.25}
+
+
+@pytest.mark.parametrize("size", [(40, 30), (128, 96), (200, 170)])
+def test_the_estimator_gives_probabilities_when_asked(size):
+    torch.manual_seed(0)
+    runner = Estimator(build(tiny_config("seg"), "seg"))
+    frames = [torch.rand(3, *size), torch.rand(3, *size)]
+    hard = [labels for batch in runner.predict(frames) for labels in batch]
+    for frame, labels in zip(
+        (frame for batch in runner.predict(frames, soft=True) for frame in batch), hard, strict=True
+    ):
+        assert frame.labels.equal(labels)
+        assert frame.likely.ids.shape == (NUM_LIKELY, min(size[0], 128), min(size[1], 96))
+        if size <= (128, 96):  # at the frame's own size the likeliest part is the label
+            assert frame.likely.ids[0].equal(labels)
+
+
+def test_probabilities_are_for_segmentation_alone():
+    runner = Estimator(build(tiny_config("normal"), "normal"))
+    with pytest.raises(ValueError, match=r"soft.* are for seg; this checkpoint estimates"):
+        next(runner.predict([torch.rand(3, 128, 96)], soft=True))

@@ -92,14 +92,16 @@ class ComfyUI:
         return json.loads(self.request(path, body) or "null")
 
     def queue(self, graph: dict) -> str:
-        """Hands in a graph and returns its id; GraphError when ComfyUI's checks refuse it."""
+        """Hands in a graph and returns its id; GraphError when ComfyUI's checks refuse it, or a part of it."""
         try:
-            return self.json("/prompt", {"prompt": graph, "client_id": self.client_id})["prompt_id"]
+            answer = self.json("/prompt", {"prompt": graph, "client_id": self.client_id})
         except urllib.error.HTTPError as error:
             answer = json.loads(error.read())
         for node, found in (answer.get("node_errors") or {}).items():
             raise GraphError(node, "; ".join(f"{e['message']}: {e['details']}" for e in found["errors"]))
-        raise GraphError(None, str(answer["error"]))
+        if "error" in answer:
+            raise GraphError(None, str(answer["error"]))
+        return answer["prompt_id"]
 
     def wait(self, prompt_id: str) -> dict:
         """The history entry of a finished graph; GraphError when a node of it raised."""
