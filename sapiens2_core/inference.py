@@ -121,8 +121,9 @@ class Estimator:
             check_cancelled: called before each batch; raise from it to stop.
 
         Yields:
-            Per frame, by task: pose FramePose; seg (H, W) uint8 labels, or FrameParts when soft; normal (3, H, W) unit
-            normals; pointmap FramePointmap; matting FrameMatte; albedo (3, H, W) 0..1; pretrain FrameFeatures. On the CPU.
+            Per frame, on the CPU, by task: pose FramePose; seg (H, W) uint8 labels, or FrameParts when soft; normal
+            (3, H, W) unit normals; pointmap FramePointmap; matting FrameMatte; albedo (3, H, W) 0..1; pretrain
+            FrameFeatures.
 
         Raises:
             ValueError: a frame or box that can't be used; the message names it.
