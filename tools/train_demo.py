@@ -52,6 +52,10 @@ _BODY, _HAND, _FACE = 4.0, 1.0, 0.5
 #: And of those that don't show, whose heatmaps are to stay empty.
 _HIDDEN = 0.1
 
+#: What heads give on average, which they begin with: points metres before a canonical camera, a grey albedo,
+#: a quarter of the picture covered (before the sigmoid).
+_USUAL = {"pointmap": (0.0, 0.0, 1.3), "albedo": 0.45, "matting": -1.0}
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -59,10 +63,10 @@ class Shape:
 
     size: tuple[int, int] = (256, 192)
     patch_size: int = 16
-    hidden_size: int = 96
+    hidden_size: int = 128
     intermediate_size: int = 256
-    layers: int = 12
-    full_layers: int = 4  # at each end; between them grouped-query attention
+    layers: int = 8
+    full_layers: int = 3  # at each end; between them grouped-query attention
     attention_heads: int = 4
     head_width: int = 64  # channels after the first upsampling of the heads
 
@@ -111,8 +115,17 @@ class Networks(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.by_task = nn.ModuleDict({task: build(network_config(task, shape), task) for task in TASK_NAMES})
-        for estimator in self.by_task.values():
+        for task, estimator in self.by_task.items():
             estimator.model = self.by_task["pose"].model
+            # The usual first weights of so few outputs are large: steps would go into making them small.
+            nn.init.trunc_normal_(estimator.decode_head.predictor.weight, std=0.02)
+            bias = estimator.decode_head.predictor.bias
+            nn.init.constant_(bias, 0.0)
+            with torch.no_grad():
+                bias += torch.tensor(_USUAL.get(task, 0.0))
+        scale = self.by_task["pointmap"].scale_head.predictor.proj
+        nn.init.trunc_normal_(scale.weight, std=0.02)
+        nn.init.constant_(scale.bias, 0.8)
 
     def forward(self, images: Tensor, crops: Tensor) -> dict[str, Tensor]:
         """What each head gives: pose of ``crops``, the others of ``images``, both (B, 3, H, W) normalised."""
@@ -299,23 +312,20 @@ def main(arguments: Sequence[str] | None = None) -> Training:
     length.add_argument("--minutes", type=float, default=120.0, help="of training in all, resumed runs included")
     length.add_argument("--steps", type=int, help="of training in all, instead of minutes")
     parser.add_argument("--resume", action="store_true", help="go on from the state in --output")
-    parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--learning-rate", type=float, default=5e-3)
     parser.add_argument("--workers", type=int, default=1, help="processes that prepare batches")
     parser.add_argument("--save-every", type=int, default=500, help="steps")
     parser.add_argument("--report-every", type=int, default=100, help="steps")
     parser.add_argument("--seed", type=int, default=0)
     defaults = Shape()
-    for name in ("patch_size", "hidden_size", "intermediate_size", "layers", "full_layers", "head_width"):
+    sides = ("patch_size", "hidden_size", "intermediate_size", "layers", "full_layers", "head_width")
+    for name in sides:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(defaults, name))
     parser.add_argument("--size", type=int, nargs=2, metavar=("HEIGHT", "WIDTH"), default=defaults.size)
     options = parser.parse_args(arguments)
 
-    shape = Shape(
-        size=tuple(options.size),
-        **{name: getattr(options, name) for name in
-           ("patch_size", "hidden_size", "intermediate_size", "layers", "full_layers", "head_width")},
-    )  # fmt: skip
+    shape = Shape(size=tuple(options.size), **{name: getattr(options, name) for name in sides})
     options.output.mkdir(parents=True, exist_ok=True)
     pool = open_pool(options.pool or options.output, options.rows, shape.size, options.seed, max(options.workers, 2))
     training = Training(shape, options.learning_rate, options.seed)
