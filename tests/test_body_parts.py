@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import torch
 
 from sapiens2_core.body_parts import BODY_PARTS, PALETTE, PART_GROUPS
+from sapiens2_core.part_names import TRANSLATIONS
 
 
 def test_ids_are_the_places_in_the_table():
@@ -45,3 +48,17 @@ def test_every_part_of_a_person_is_in_exactly_one_of_what_covers_the_body():
     assert not GROUPS["skin"] & GROUPS["clothes"]
     assert not (GROUPS["skin"] | GROUPS["clothes"]) & neither
     assert GROUPS["person"] == {part.name for part in BODY_PARTS} - {"Background"}
+
+
+def test_the_help_page_has_every_part_and_group_as_the_tables_have_them():
+    page = (Path(__file__).parents[1] / "web" / "docs" / "Sapiens2SelectBodyParts.md").read_text(encoding="utf-8")
+    for part in BODY_PARTS:
+        chinese, japanese = TRANSLATIONS[part.name]
+        row = f"| {part.id} | {part.name} | {chinese} | {japanese} |"
+        assert row in page
+        assert "#" + bytes(part.color).hex() in page[page.index(row) :].split("\n", 1)[0]
+    for group in PART_GROUPS:
+        chinese, japanese = TRANSLATIONS[group.name]
+        parts = ", ".join(BODY_PARTS[index].name for index in group.ids)
+        parts = "all but Background" if group.name == "person" else parts
+        assert f"| {group.name} | {chinese} | {japanese} | {parts} |" in page
