@@ -72,17 +72,17 @@ class PartGroup:
     ids: tuple[int, ...]
 
 
-#: Groups of parts, which overlap; a part is listed under the first that has it. Feet are what is on them, too.
+#: Groups of parts, which overlap. Feet are what is on them, too.
 PART_GROUPS: tuple[PartGroup, ...] = (
+    PartGroup("head", (2, 3, 4, 24, 25, 26, 27, 28)),
     PartGroup("hair", (4,)),
     PartGroup("face details", (24, 25, 26, 27, 28)),
-    PartGroup("head", (2, 3, 4, 24, 25, 26, 27, 28)),
-    PartGroup("hands", (6, 15)),
     PartGroup("arms", (7, 11, 16, 20)),
-    PartGroup("feet", (5, 9, 10, 14, 18, 19)),
+    PartGroup("hands", (6, 15)),
     PartGroup("legs", (8, 12, 17, 21)),
-    PartGroup("clothes", (1, 9, 10, 13, 18, 19, 23)),
+    PartGroup("feet", (5, 9, 10, 14, 18, 19)),
     PartGroup("skin", (3, 5, 6, 7, 8, 11, 12, 14, 15, 16, 17, 20, 21, 22, 24, 25)),
+    PartGroup("clothes", (1, 9, 10, 13, 18, 19, 23)),
     PartGroup("left", (5, 6, 7, 8, 9, 10, 11, 12)),
     PartGroup("right", (14, 15, 16, 17, 18, 19, 20, 21)),
     PartGroup("person", tuple(range(1, len(BODY_PARTS)))),

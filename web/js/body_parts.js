@@ -10,9 +10,9 @@ const WORDS = {
   ja: { text: "部位（文字）", search: "検索", groups: "グループ", unknown: "不明:", more: "その他" },
 };
 
-// Headings of the list: a part stands under the first of these groups that has it.
-const HEADINGS = ["hair", "face details", "head", "hands", "arms", "feet", "legs", "clothes"];
-const MIN_WIDTH = 440;
+// Headings of the list: a part stands under the smallest of these groups that has it.
+const HEADINGS = ["head", "face details", "clothes", "arms", "hands", "legs", "feet"];
+const MIN_WIDTH = 500; // two columns of parts beside the figure
 const MIN_HEIGHT = 430;
 
 function language() {
@@ -131,15 +131,17 @@ class Picker {
       if (!event.ctrlKey && list.scrollHeight > list.clientHeight) event.stopPropagation();
     });
     const groups = HEADINGS.map((name) => this.table.groups.find((group) => group.name === name));
+    const bySize = groups.toSorted((one, other) => one.ids.length - other.ids.length);
     const sections = new Map([...groups, undefined].map((group) => [group, []]));
-    for (const part of this.table.parts) sections.get(groups.find((group) => group.ids.includes(part.id))).push(part);
+    for (const part of this.table.parts) sections.get(bySize.find((group) => group.ids.includes(part.id))).push(part);
+    const columns = make("div", { className: "s2bp-columns" });
+    list.append(columns);
     for (const [group, parts] of sections) {
       const heading = group ? this.label(group) : this.words.more;
       const section = make("div", { className: "s2bp-section", role: "group", ariaLabel: heading });
-      // One part under a heading of the same name needs no heading.
-      if (parts.length > 1) section.append(make("div", { className: "s2bp-heading", textContent: heading }));
+      section.append(make("div", { className: "s2bp-heading", textContent: heading }));
       section.append(...parts.map((part) => this.#makeRow(part)));
-      list.append(section);
+      columns.append(section);
     }
     this.#visibleBoxes()[0].tabIndex = 0;
     walkWithArrows(list, () => this.#visibleBoxes());
