@@ -7,8 +7,8 @@ from comfy_api.latest import io
 from PIL import ImageColor
 from torch import Tensor
 
-from ..sapiens2_core.render import composite as composite_over
-from ..sapiens2_core.render import straight_colour
+from ..sapiens2_core.compositing import composite as composite_over
+from ..sapiens2_core.compositing import straight_colour
 from . import host
 from .inputs import check_companion, cover, frame_colors
 from .sockets import LoadedEstimator, batch_size_input, estimator_input, image_input

@@ -227,9 +227,9 @@ class Sapiens2Model(_Sapiens2Transformer):
             attentions=attentions if output_attentions else None,
         )
 
-    def feature_map(self, tokens: Tensor, pixel_values: Tensor) -> Tensor:
-        """The patches among (B, tokens, C) as a map (B, C, rows, columns)."""
-        rows = pixel_values.shape[2] // self.config.input_multiple[0]
+    def feature_map(self, tokens: Tensor, height: int) -> Tensor:
+        """The patches among (B, tokens, C) of an input of ``height`` pixels as a map (B, C, rows, columns)."""
+        rows = height // self.config.input_multiple[0]
         patches = tokens[:, 1 + self.config.num_register_tokens :]
         return patches.transpose(1, 2).unflatten(2, (rows, -1))
 

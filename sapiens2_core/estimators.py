@@ -97,7 +97,7 @@ class _Sapiens2Estimator(Sapiens2PreTrainedModel):
     def _features(self, pixel_values: Tensor, **requests: bool) -> tuple[Tensor, dict[str, tuple[Tensor, ...] | None]]:
         """The backbone's map (B, C, rows, columns), and what else was asked of it."""
         outputs = self.model(pixel_values, **requests)
-        feature_map = self.model.feature_map(outputs.last_hidden_state, pixel_values)
+        feature_map = self.model.feature_map(outputs.last_hidden_state, pixel_values.shape[2])
         return feature_map, {"hidden_states": outputs.hidden_states, "attentions": outputs.attentions}
 
 

@@ -264,12 +264,8 @@ class Estimator:
         return width / scale / resize_ratio
 
     def _decode_pretrain(self, outputs: Any, sizes: list[Size]) -> list[FrameFeatures]:
-        height, width = self.model.config.image_height_width
-        rows, columns = (
-            side // multiple for side, multiple in zip((height, width), self.model.config.input_multiple, strict=True)
-        )
-        patches = outputs.last_hidden_state[:, 1 + self.model.config.num_register_tokens :]
-        maps = patches.transpose(1, 2).unflatten(2, (rows, columns))
+        height, _ = self.model.config.image_height_width
+        maps = self.model.feature_map(outputs.last_hidden_state, height)
         return [FrameFeatures(cls.cpu(), found.cpu()) for cls, found in zip(outputs.pooler_output, maps, strict=True)]
 
     # Pose: crops of people instead of frames.

@@ -64,20 +64,3 @@ def resize_argmax(logits: Tensor, size: Size) -> Tensor:
         labels.masked_fill_(plane > best, label)
         torch.maximum(best, plane, out=best)
     return labels.long()
-
-
-def composite(foreground: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
-    """Lays a premultiplied foreground over a background: foreground + (1 − alpha) · background.
-
-    Args:
-        foreground: (3, H, W) 0..1, premultiplied.
-        alpha: (1, H, W) 0..1.
-        background: (3, h, w) 0..1; resized to (H, W) where it differs.
-
-    Returns:
-        (3, H, W) uint8. A value v becomes floor(v · 255.999), as torchvision turns floats into bytes.
-    """
-    if background.shape[-2:] != foreground.shape[-2:]:
-        background = resize_map(background, tuple(foreground.shape[-2:]))
-    mixed = ((1 - alpha) * background).add_(foreground)
-    return mixed.clamp_(0.0, 1.0).mul_(256 - 1e-3).to(torch.uint8)

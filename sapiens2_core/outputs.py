@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .body_parts import PALETTE
+from .compositing import straight_colour
 from .features import features_to_rgb
 from .files import write_depth_png, write_json, write_npz, write_palette_png, write_png
 from .geometry import depth_picture, metric_depth
@@ -24,7 +25,6 @@ from .render import (
     draw_pose,
     normals_to_rgb,
     overlay,
-    straight_colour,
 )
 from .render_openpose import draw_openpose
 from .results import FrameFeatures, FrameMatte, FramePointmap, FramePose, Pointmap

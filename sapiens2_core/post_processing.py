@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .batch_feature import SemanticSegmentationPostProcessorOutput
+from .compositing import composite_bytes
 from .crops import Boxes, Size, as_boxes, boxes_to_crop_params, crop_to_image
 from .heatmaps import decode_heatmaps
 from .image_inputs import ImageInput, as_backgrounds
-from .maps import composite, resize_argmax, resize_map, restore_maps
+from .maps import resize_argmax, resize_map, restore_maps
 
 if TYPE_CHECKING:
     from .estimators import (
@@ -235,7 +236,7 @@ class PostProcessing:
                 foreground, alpha = (layer.float() for layer in layers)
             else:
                 foreground, alpha = (resize_map(layer, sizes[index]).clamp_(0.0, 1.0) for layer in layers)
-            laid = None if behind is None else composite(foreground, alpha, behind[index % len(behind)])
+            laid = None if behind is None else composite_bytes(foreground, alpha, behind[index % len(behind)])
             results.append({"foreground": foreground, "alpha": alpha, "composite": laid})
         return results
 

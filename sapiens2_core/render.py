@@ -50,28 +50,6 @@ def overlay(image: Tensor, picture: Tensor, opacity: float | Tensor = 0.5) -> Te
     return image + (picture - image) * opacity
 
 
-def composite(foreground: Tensor, alpha: Tensor, background: Tensor) -> Tensor:
-    """A premultiplied foreground over a background: foreground + (1 − alpha) · background.
-
-    Args:
-        foreground: (…, 3, H, W), premultiplied by alpha.
-        alpha: (…, 1, H, W), 1 = foreground.
-        background: (…, 3, H, W), or anything that broadcasts to it: (3, 1, 1) is one colour.
-    """
-    return foreground + (1 - alpha) * background
-
-
-def straight_colour(foreground: Tensor, alpha: Tensor) -> Tensor:
-    """The colour of a premultiplied foreground: foreground / alpha, clamped to 0..1; 0 where alpha is 0.
-
-    Args:
-        foreground: (…, 3, H, W), premultiplied by alpha.
-        alpha: (…, 1, H, W).
-    """
-    covered = alpha > 0
-    return torch.where(covered, foreground / torch.where(covered, alpha, 1.0), 0.0).clamp(0, 1)
-
-
 def normals_to_rgb(normals: Tensor, convention: str = "opengl") -> Tensor:
     """Unit normals as colours, (n + 1) / 2.
 

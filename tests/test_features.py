@@ -80,6 +80,6 @@ def test_backbone_of_a_task_sees_what_the_task_sees():
     pixel_values = estimator.processor(frame, return_tensors="pt")["pixel_values"]
     with torch.no_grad():
         outputs = model.model(pixel_values)
-        feature_map = model.model.feature_map(outputs.last_hidden_state, pixel_values)
+        feature_map = model.model.feature_map(outputs.last_hidden_state, pixel_values.shape[2])
     torch.testing.assert_close(features.patch_tokens, feature_map[0])
     torch.testing.assert_close(features.cls_token, outputs.pooler_output[0])

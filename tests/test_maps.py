@@ -8,8 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from sapiens2_core.compositing import composite_bytes
 from sapiens2_core.crops import letterbox
-from sapiens2_core.maps import composite, resize_argmax, resize_map, restore_maps
+from sapiens2_core.maps import resize_argmax, resize_map, restore_maps
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -81,7 +82,7 @@ def test_a_premultiplied_foreground_covers_what_its_alpha_says():
     alpha = torch.tensor([0.0, 0.25, 1.0]).view(1, 1, 3)
     foreground = torch.tensor([0.8, 0.4, 0.2]).view(3, 1, 1) * alpha
     background = torch.tensor([0.0, 1.0, 0.5]).view(3, 1, 1)
-    result = composite(foreground, alpha, background)
+    result = composite_bytes(foreground, alpha, background)
     expected = torch.tensor([[0.0, 0.2, 0.8], [1.0, 0.85, 0.4], [0.5, 0.425, 0.2]]).unsqueeze(1)
     assert result.dtype == torch.uint8
     torch.testing.assert_close(result.float() / 255, expected, rtol=0, atol=1 / 255)

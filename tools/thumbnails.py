@@ -17,10 +17,11 @@ from PIL import Image
 from torch import Tensor
 
 from sapiens2_core.body_parts import BODY_PARTS
+from sapiens2_core.compositing import composite
 from sapiens2_core.demo import Render, random_scene, render
 from sapiens2_core.geometry import depth_picture
 from sapiens2_core.openpose_in import openpose_people
-from sapiens2_core.render import composite, normals_to_rgb, to_uint8
+from sapiens2_core.render import normals_to_rgb, to_uint8
 from sapiens2_core.render_openpose import draw_openpose
 from sapiens2_core.results import FramePose, PersonPose, Pointmap
 

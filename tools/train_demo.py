@@ -131,7 +131,7 @@ class Networks(nn.Module):
         """What each head gives: pose of ``crops``, the others of ``images``, both (B, 3, H, W) normalised."""
         backbone = self.by_task["pose"].model
         pixel_values = torch.cat([images, crops])
-        features = backbone.feature_map(backbone(pixel_values).last_hidden_state, pixel_values)
+        features = backbone.feature_map(backbone(pixel_values).last_hidden_state, pixel_values.shape[2])
         whole, people = features[: len(images)], features[len(images) :]
         outputs = {
             task: estimator.decode_head(people if task == "pose" else whole) for task, estimator in self.by_task.items()
