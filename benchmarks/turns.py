@@ -23,6 +23,13 @@ def memory(field: str) -> float:
     return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(field))
 
 
+def forget_peak() -> None:
+    """Makes "VmHWM" begin anew (Linux; elsewhere what came before counts)."""
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        clear.write_text("5")
+
+
 def take_turns(job: Callable[[], object], after_first: Callable[[object], None] | None = None) -> None:
     """The child's side: does the job once for every line on standard input and says what it took.
 
@@ -30,9 +37,7 @@ def take_turns(job: Callable[[], object], after_first: Callable[[object], None] 
         job: what is measured.
         after_first: called with the first result, outside of the measurement.
     """
-    clear = Path("/proc/self/clear_refs")
-    if clear.exists():
-        clear.write_text("5")  # forgets the peak of what came before (Linux; elsewhere it counts)
+    forget_peak()
     before = memory("VmRSS")
     print(json.dumps({"ready": True}), flush=True)
     for _ in sys.stdin:

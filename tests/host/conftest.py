@@ -269,12 +269,18 @@ def make_elsewhere(base: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def comfy(tmp_path_factory, hub):
-    """The server, one for all tests."""
+def installation():
+    """ComfyUI's folder and its Python."""
     found = find_comfyui()
     if isinstance(found, str):
         pytest.skip(found)
-    folder, python = found
+    return found
+
+
+@pytest.fixture(scope="session")
+def comfy(tmp_path_factory, hub, installation):
+    """The server, one for all tests."""
+    folder, python = installation
     base = tmp_path_factory.mktemp("comfyui")
     place_pack(base / "custom_nodes")
     for node in ("analytic_pointmap.py", "detectors.py", "memory_asked.py"):
