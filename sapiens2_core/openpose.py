@@ -7,7 +7,7 @@ dlib's jaw line, which is not among the 308, is fitted to the face.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,8 +134,12 @@ def _inner_face(points: Floats, scores: Floats, threshold: float) -> Floats:
 _JAW_EXPONENT = 2.3  # of the superellipse from ear to chin: 2 is round, more is square
 _EAR_LEVEL = 0.15  # v of the tragus when no ear is seen
 _WIDTH_OVER_EYES = 1.45  # half width at the ears over the distance of the outer corner of the eye from the middle
+_EAR_BEHIND_EYES = 0.6  # what a profile adds to that width, as the ear lies behind the eye
 _CHIN_OVER_MOUTH = 1.65  # nose root to chin over nose root to mouth
 _CHIN_OVER_EYES = 1.3  # nose root to chin over the distance of the eyes' outer corners
+_CHIN_OVER_BROWS = 1.15  # the same over the distance of the brows' outer ends
+_CHIN_OVER_NOSE = 2.2  # nose root to chin over nose root to nose base
+_CHIN_OVER_REST = 3.0  # nose root to chin over the longer side of what is visible when that is little
 _USUAL_WIDTH = 0.6  # half width at the ears when neither ear nor eye is seen on either side
 _NOSE_IN_PROFILE = 0.2  # distance of the nose's tip from the line nose root to chin, seen from the side
 _LEAST_WIDTH = 0.02
@@ -162,23 +166,38 @@ class _FaceFrame:
 
 def _face_frame(points: Floats, scores: Floats, inner: Floats, threshold: float) -> _FaceFrame:
     """The frame of a face. What it rests on may be weak: then it follows from what is visible."""
-    seen = inner[:, 2] > threshold
 
-    def pair(first: int, second: int) -> Floats | None:
-        both = [first - _NUM_JAW, second - _NUM_JAW]
-        return inner[both, :2] if seen[both].all() else None
+    def middle(*groups: tuple[int, ...]) -> Floats | None:
+        """Of the first group of dlib's points that are all visible."""
+        for group in groups:
+            rows = inner[[number - _NUM_JAW for number in group]]
+            if (rows[:, 2] > threshold).all():
+                return rows[:, :2].mean(axis=0)
+        return None
 
-    root, chin = inner[27 - _NUM_JAW, :2], points[_CHIN]
-    inner_corners, outer_corners, mouth = pair(39, 42), pair(36, 45), pair(48, 54)
-    if not seen[27 - _NUM_JAW] and inner_corners is not None:
-        root = inner_corners.mean(axis=0)
-    if scores[_CHIN] <= threshold:
-        if mouth is not None:
-            chin = root + _CHIN_OVER_MOUTH * (mouth.mean(axis=0) - root)
-        elif outer_corners is not None:
-            x, y = outer_corners[1] - outer_corners[0]
-            chin = root + _CHIN_OVER_EYES * np.array([-y, x])
-    return _FaceFrame(root, chin)
+    chin = points[_CHIN] if scores[_CHIN] > threshold else None
+    mouth = middle((48, 54), (51, 57), (62, 66))
+    root = middle((27,), (39, 42), (21, 22), (39,), (42,))
+    visible = inner[inner[:, 2] > threshold, :2]
+    if root is None and mouth is not None and chin is not None:
+        root = (_CHIN_OVER_MOUTH * mouth - chin) / (_CHIN_OVER_MOUTH - 1)
+    elif root is None:
+        root = np.array([visible[:, 0].mean(), visible[:, 1].min()])
+    return _FaceFrame(root, _guess_chin(root, mouth, middle, visible) if chin is None else chin)
+
+
+def _guess_chin(root: Floats, mouth: Floats | None, middle: Callable[..., Floats | None], visible: Floats) -> Floats:
+    """Where the tip of the chin is when it isn't seen: by proportion, from the surest of what is."""
+    if mouth is not None:
+        return root + _CHIN_OVER_MOUTH * (mouth - root)
+    for right, left, proportion in ((36, 45, _CHIN_OVER_EYES), (17, 26, _CHIN_OVER_BROWS)):
+        if (start := middle((right,))) is not None and (end := middle((left,))) is not None:
+            x, y = end - start
+            return root + proportion * np.array([-y, x])
+    for group, proportion in ((48,), _CHIN_OVER_MOUTH), ((54,), _CHIN_OVER_MOUTH), ((33,), _CHIN_OVER_NOSE):
+        if (below := middle(group)) is not None:
+            return root + proportion * (below - root)
+    return root + np.array([0.0, _CHIN_OVER_REST * np.ptp(visible, axis=0).max()])
 
 
 def _half_width(down: Floats) -> Floats:
@@ -199,6 +218,14 @@ class _Side:
     top: float
     width: float | None
     needed: float
+
+
+def _turn(frame: _FaceFrame, inner: Floats, threshold: float, sign: int, otherwise: float) -> float:
+    """How far a face is turned to a side, 0 to 1 (a profile), as the nose tells; ``otherwise`` where it is hidden."""
+    tip = inner[30 - _NUM_JAW]
+    if tip[2] <= threshold:
+        return otherwise
+    return min(max(sign * float(frame.coordinates(tip[None, :2])[0][0]) / _NOSE_IN_PROFILE, 0.0), 1.0)
 
 
 def _measure_side(
@@ -222,15 +249,9 @@ def _measure_side(
         share = _half_width((v - top) / (1 - top))
         width = sign * float(u @ share / (share @ share))
     elif eye_seen:
-        width = _WIDTH_OVER_EYES * sign * float(side_u[0])
+        away = _turn(frame, inner, threshold, -sign, otherwise=0.0)
+        width = _WIDTH_OVER_EYES * sign * float(side_u[0]) + _EAR_BEHIND_EYES * away
     return _Side(top, width, float(needed.max(initial=_LEAST_WIDTH)))
-
-
-def _share_in_view(frame: _FaceFrame, inner: Floats, threshold: float, sign: int) -> float:
-    """Width of a side without visible ear and eye over the other side's: the nose tells how far it is turned away."""
-    tip = inner[30 - _NUM_JAW]
-    turned = sign * float(frame.coordinates(tip[None, :2])[0][0]) / _NOSE_IN_PROFILE if tip[2] > threshold else 0.5
-    return 1 - min(max(turned, 0.0), 0.95)
 
 
 def _half_jaw(frame: _FaceFrame, top: float, width: float, sign: int) -> Floats:
@@ -266,7 +287,8 @@ def fit_jaw(points: Floats, scores: Floats, inner: Floats, threshold: float) -> 
         width = side.width
         if width is None:
             other = sides[-sign].width
-            width = _USUAL_WIDTH if other is None else other * _share_in_view(frame, inner, threshold, sign)
+            turn = _turn(frame, inner, threshold, sign, otherwise=0.5)
+            width = _USUAL_WIDTH if other is None else other * (1 - min(turn, 0.95))
         halves.append(_half_jaw(frame, side.top, max(width, side.needed), sign))
     right, left = halves
     return np.concatenate([right, left[-2::-1]])

@@ -1,6 +1,4 @@
 import dataclasses
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -194,18 +192,3 @@ def test_degenerate_person_gives_finite_numbers(synthetic_person):
     person = synthetic_person()
     person.keypoints[:] = 7.0
     assert np.isfinite(rows(convert(person)[0], "face_keypoints")).all()
-
-
-def test_core_face_box_function_gives_a_tight_box(synthetic_person):
-    """SDPoseFaceBBoxes' own function, taken out of its file, which as a whole needs a running ComfyUI."""
-    file = Path(os.environ.get("COMFYUI_PATH", "")) / "comfy_extras" / "nodes_sdpose.py"
-    if not file.is_file():
-        pytest.skip("needs COMFYUI_PATH to point to ComfyUI")
-    source = file.read_text(encoding="utf-8")
-    space = {"np": np}
-    exec(source[source.index("def get_face_bboxes") : source.index("class SDPoseFaceBBoxes")], space)
-    person = convert(synthetic_person((500, 300), 1.0))[0]
-    points = rows(person, "face_keypoints")[:, :2] / np.array([800, 1000])
-    x1, x2, y1, y2 = space["get_face_bboxes"](np.vstack([np.zeros((1, 2)), points]), 1.0, (1000, 800))
-    assert 420 < x1 < x2 < 580
-    assert 260 < y1 < y2 < 430

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,16 +31,12 @@ def to_pixels(picture):
 
 
 @pytest.fixture(scope="module")
-def core_draws():
-    """ComfyUI's KeypointDraw on a frame of POSE_KEYPOINT, taken out of its file, which needs a running host."""
-    folder = Path(os.environ.get("COMFYUI_PATH", Path.home() / "comfy" / "ComfyUI"))
-    file = folder / "comfy_extras" / "nodes_sdpose.py"
-    if not file.is_file():
-        pytest.skip("needs COMFYUI_PATH to point to a ComfyUI that has comfy_extras/nodes_sdpose.py")
-    source = file.read_text(encoding="utf-8")
+def core_draws(sdpose_source):
+    """ComfyUI's KeypointDraw on a frame of POSE_KEYPOINT."""
     space = {}
     exec("import numpy as np, math, colorsys", space)
-    exec(source[source.index("class KeypointDraw") : source.index("class SDPoseDrawKeypoints")], space)
+    start, end = map(sdpose_source.index, ("class KeypointDraw", "class SDPoseDrawKeypoints"))
+    exec(sdpose_source[start:end], space)
     drawer = space["KeypointDraw"]()
     parts = ("pose", "foot", "face", "hand_right", "hand_left")
 
