@@ -18,6 +18,7 @@ from .auto import AutoImageProcessor, processor_for
 from .checkpoint import load
 from .crops import letterbox
 from .estimators import task_of
+from .fitting import FittingBatches
 from .image_processor import Sapiens2ImageProcessor
 from .people import Box, whole_frame
 from .point_resize import resize_points
@@ -112,7 +113,8 @@ class Estimator:
             frames: (C, H, W) tensors, C 1, 3 or 4 (alpha is dropped), float 0..1 or uint8; sizes may differ.
             boxes: for pose only: per frame the people as (x, y, width, height) in pixels; an empty list is nobody.
                 None looks for one person in the whole frame, as the authors do.
-            batch_size: how many frames (pose: crops of people, over all frames) go through at once.
+            batch_size: how many frames (pose: crops of people, over all frames) go through at once; halved, with a
+                warning, where the device's memory is too small.
             flip_test: for pose: average with the mirrored image's heatmaps; twice the time.
             masks: for pointmaps: per frame (H, W) bool, True on the person, so that no point of the result is an
                 average of person and background (:func:`~sapiens2_core.point_resize.resize_points`).
@@ -128,6 +130,7 @@ class Estimator:
         Raises:
             ValueError: a frame or box that can't be used; the message names it.
             RuntimeError: the network's result isn't finite.
+            torch.OutOfMemoryError: the device's memory is too small for one frame.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1.")
@@ -158,27 +161,34 @@ class Estimator:
     ) -> Iterator[list[FrameResult]]:
         frames = iter(frames)
         masks = None if masks is None else iter(masks)
+        fitting = FittingBatches(batch_size, "frames")
         done = 0
         while batch := list(itertools.islice(frames, batch_size)):
             check_cancelled()
             more: dict[str, Any] = {"soft": True} if soft else {}
-            if masks is not None:
-                more["masks"] = list(itertools.islice(masks, len(batch)))
-                if len(more["masks"]) < len(batch):
-                    raise ValueError(f"There are masks for {done + len(more['masks'])} frames only, but more frames.")
+            batch_masks = None if masks is None else list(itertools.islice(masks, len(batch)))
+            if batch_masks is not None and len(batch_masks) < len(batch):
+                raise ValueError(f"There are masks for {done + len(batch_masks)} frames only, but more frames.")
             first, done = done, done + len(batch)
-            yield self._dense_batch(batch, first, **more)
+            yield self._dense_batch(batch, first, fitting, batch_masks, **more)
 
     @torch.no_grad()
-    def _dense_batch(self, batch: list[Tensor], first: int, **more: Any) -> list[FrameResult]:
+    def _dense_batch(
+        self, batch: list[Tensor], first: int, fitting: FittingBatches, masks: list[Tensor] | None, **more: Any
+    ) -> list[FrameResult]:
         """Results of frames, which are taken out of ``batch``: they can be larger than everything else here."""
         moved = [self._on_device(frame, first + index) for index, frame in enumerate(batch)]
         batch.clear()
         sizes = [tuple(frame.shape[-2:]) for frame in moved]
         pixel_values = self._pixel_values(moved)
         del moved
-        outputs = self._forward(pixel_values)
-        return getattr(self, f"_decode_{self.task.name}")(outputs, sizes, **more)
+        decode = getattr(self, f"_decode_{self.task.name}")
+
+        def work(part: slice) -> list[FrameResult]:
+            own = more if masks is None else more | {"masks": masks[part]}
+            return decode(self._forward(pixel_values[part]), sizes[part], **own)
+
+        return fitting.run(work, len(sizes))
 
     def _pixel_values(self, frames: list[Tensor], **more: Any) -> Tensor:
         """Frames, or crops of them, as the network's input."""
@@ -281,6 +291,7 @@ class Estimator:
         """People of consecutive frames share batches; a frame is yielded once all its people are done."""
         if flip_test and not self.model.config.flip_pairs:
             raise ValueError("This checkpoint doesn't say which keypoints mirror each other; turn the flip test off.")
+        fitting = FittingBatches(batch_size, "crops")
         waiting: deque[_WaitingFrame] = deque()
         people: list[tuple[_WaitingFrame, Box]] = []
         for number, (frame, frame_boxes) in enumerate(_with_boxes(frames, boxes)):
@@ -289,27 +300,30 @@ class Estimator:
             people += ((waiting[-1], box) for box in waiting[-1].boxes)
             while len(people) >= batch_size:
                 check_cancelled()
-                self._pose_batch(people[:batch_size], flip_test)
+                self._pose_batch(people[:batch_size], flip_test, fitting)
                 del people[:batch_size]
             if finished := _take_finished(waiting):
                 yield finished
         if people:
             check_cancelled()
-            self._pose_batch(people, flip_test)
+            self._pose_batch(people, flip_test, fitting)
         if finished := _take_finished(waiting):
             yield finished
 
     @torch.no_grad()
-    def _pose_batch(self, people: list[tuple[_WaitingFrame, Box]], flip_test: bool) -> None:
+    def _pose_batch(self, people: list[tuple[_WaitingFrame, Box]], flip_test: bool, fitting: FittingBatches) -> None:
         # Cropped here and not when a frame arrives: the crops of a crowd would outweigh everything else.
         pixel_values = torch.cat([self._pixel_values([frame.pixels], boxes=[[box]]) for frame, box in people])
-        outputs = self._forward(pixel_values)
-        flipped = None
-        if flip_test:
-            pairs = torch.tensor(self.model.config.flip_pairs, device=self.device)
-            flipped = self._forward(pixel_values.flip(-1), flip_pairs=pairs)
-        boxes = [[box for _, box in people]]
-        results = self.processor.post_process_pose_estimation(outputs, boxes=boxes, outputs_flipped=flipped)[0]
+        boxes = [box for _, box in people]
+
+        def work(part: slice) -> list[dict[str, Tensor]]:
+            outputs, flipped = self._forward(pixel_values[part]), None
+            if flip_test:
+                pairs = torch.tensor(self.model.config.flip_pairs, device=self.device)
+                flipped = self._forward(pixel_values[part].flip(-1), flip_pairs=pairs)
+            return self.processor.post_process_pose_estimation(outputs, [boxes[part]], outputs_flipped=flipped)[0]
+
+        results = fitting.run(work, len(people))
         for (frame, box), found in zip(people, results, strict=True):
             frame.people.append(PersonPose(found["keypoints"].cpu(), found["scores"].cpu(), box))
 

@@ -149,6 +149,78 @@ def test_frames_are_taken_one_batch_at_a_time_and_given_back_before_the_next():
     assert progress == [2, 4, 5]
 
 
+def out_of_memory_above(runner: Estimator, most: int) -> list[int]:
+    """Makes the network fail as a device does for more than ``most`` at once; the sizes that come are noted."""
+    sizes, forward = [], runner.model.forward
+
+    def limited(pixel_values: Tensor, **more):
+        sizes.append(len(pixel_values))
+        if len(pixel_values) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return forward(pixel_values, **more)
+
+    runner.model.forward = limited
+    return sizes
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_batch_too_large_for_the_device_is_halved_until_it_fits(task, caplog):
+    clip = frames(*[(64, 48)] * 12)
+    # Each frame has a mask of its own, so that a part's are told from another's.
+    masks = [torch.arange(48).expand(64, -1) > 4 * number for number in range(12)] if task == "pointmap" else None
+    expected = flatten(estimator(task).predict(clip, batch_size=7, masks=masks))
+    runner = estimator(task)
+    sizes = out_of_memory_above(runner, most=2)
+
+    with caplog.at_level("WARNING", "sapiens2"):
+        results = flatten(runner.predict(clip, batch_size=7, masks=masks))
+
+    assert sizes == [7, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    what = "crops" if task == "pose" else "frames"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Out of memory with 7 {what} at once; going on with 3.",
+        f"Out of memory with 3 {what} at once; going on with 1.",
+    ]
+    assert len(results) == 12
+    for found, wanted in zip(results, expected, strict=True):
+        if task == "pose":  # scores alone: a random network's highest points are hardly higher than others
+            found, wanted = found.people[0].scores, wanted.people[0].scores
+        for x, y in zip(tensors_of(found), tensors_of(wanted), strict=True):
+            torch.testing.assert_close(x.float(), y.float(), rtol=1e-3, atol=1e-3 * y.float().std().item())
+
+
+def test_a_flip_test_too_large_for_the_device_is_halved_too():
+    clip = frames(*[(64, 48)] * 4)
+    expected = flatten(estimator("pose").predict(clip, batch_size=4, flip_test=True))
+    runner = estimator("pose")
+    sizes = out_of_memory_above(runner, most=2)
+    results = flatten(runner.predict(clip, batch_size=4, flip_test=True))
+    assert sizes == [4, 2, 2, 2, 2]
+    for found, wanted in zip(results, expected, strict=True):
+        torch.testing.assert_close(found.people[0].scores, wanted.people[0].scores, rtol=1e-3, atol=1e-4)
+
+
+def test_memory_too_small_for_one_frame_is_an_error_with_remedies():
+    runner = estimator("normal")
+    out_of_memory_above(runner, most=0)
+    with pytest.raises(torch.OutOfMemoryError, match=r"precision bf16.*resolution.*batch size"):
+        flatten(runner.predict(frames(*[(64, 48)] * 2), batch_size=2))
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, MemoryError])
+def test_other_errors_of_the_network_are_not_tried_again(kind):
+    runner, calls = estimator("normal"), []
+
+    def broken(pixel_values: Tensor):
+        calls.append(len(pixel_values))
+        raise kind("broken")
+
+    runner.model.forward = broken
+    with pytest.raises(kind, match="broken"):
+        flatten(runner.predict(frames(*[(64, 48)] * 2), batch_size=2))
+    assert calls == [2]
+
+
 def test_cancelling_stops_between_batches():
     class CancelledError(Exception):
         pass
