@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from comfy_api.latest import io
 from torch import Tensor
 
-from ..sapiens2_core.openpose_in import from_openpose, openpose_people, read_openpose
-from ..sapiens2_core.pose_parts import Parts, keep_parts, resize_frame
+from ..sapiens2_core.openpose import to_openpose
+from ..sapiens2_core.openpose_in import from_openpose, openpose_people, read_openpose, write_openpose
+from ..sapiens2_core.pose_parts import Parts, keep_openpose_parts, keep_parts, resize_frame
 from ..sapiens2_core.render import draw_pose
 from ..sapiens2_core.render_openpose import STICK_BRIGHTNESS, draw_openpose
 from ..sapiens2_core.results import Pose
@@ -33,7 +34,9 @@ def _side(name: str) -> io.Input:
 
 
 def _part(name: str, what: str, default: bool = True) -> io.Input:
-    return io.Boolean.Input(name, default=default, tooltip=f"Draws {what}. Off: they are absent from the picture.")
+    return io.Boolean.Input(
+        name, default=default, tooltip=f"Draws {what}. Off: they are absent from picture and keypoints."
+    )
 
 
 class Sapiens2RenderPose(io.ComfyNode):
@@ -112,7 +115,12 @@ class Sapiens2RenderPose(io.ComfyNode):
                     "scaled to width and height where they are set.",
                 ),
             ],
-            outputs=[io.Image.Output("image", tooltip="A picture of each frame.")],
+            outputs=[
+                io.Image.Output("image", tooltip="A picture of each frame."),
+                PoseKeypointSocket.Output(
+                    "keypoints", tooltip="The people of the picture as OpenPose keypoints, in its pixels."
+                ),
+            ],
         )
 
     @classmethod
@@ -149,7 +157,7 @@ class Sapiens2RenderPose(io.ComfyNode):
                 if background.shape[1:] != (height, width):
                     background = F.interpolate(background[None], (height, width), mode="bilinear", antialias=True)[0]
             pictures[index] = draw(frames[index], height, width, background).movedim(0, -1)
-        return io.NodeOutput(pictures)
+        return io.NodeOutput(pictures, _keypoints(pose, parts, threshold, height, width))
 
 
 def _picture_size(height: int, width: int, source_height: int, source_width: int) -> tuple[int, int]:
@@ -158,6 +166,12 @@ def _picture_size(height: int, width: int, source_height: int, source_width: int
         return source_height, source_width
     height = height or max(1, round(width * source_height / source_width))
     return height, width or max(1, round(height * source_width / source_height))
+
+
+def _keypoints(pose: Any, parts: Parts, threshold: float, height: int, width: int) -> list[dict[str, Any]]:
+    """POSE_KEYPOINT of these parts, for a picture of that size; keypoints of other nodes keep their confidences."""
+    frames = read_openpose(to_openpose(pose, threshold) if isinstance(pose, Pose) else pose)
+    return write_openpose([keep_openpose_parts(frame, parts).resized(height, width) for frame in frames])
 
 
 def _drawing(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
+from .openpose import BODY_18
+from .openpose_in import OpenPoseFrame, OpenPosePerson
 from .results import FramePose
 
 _WRISTS = (41, 62)
@@ -51,6 +54,28 @@ def keep_parts(frame: FramePose, parts: Parts) -> FramePose:
     mask[kept] = 1
     people = (dataclasses.replace(person, scores=person.scores * mask) for person in frame.people)
     return dataclasses.replace(frame, people=tuple(people))
+
+
+def keep_openpose_parts(frame: OpenPoseFrame, parts: Parts) -> OpenPoseFrame:
+    """The same people with the points of other parts absent (0, 0, 0).
+
+    As OpenPose has wrists twice, those of its body go with the body and those of its hands with the hands.
+    """
+    body = {index for part in ("body", "head") if getattr(parts, part) for index in KEYPOINTS_OF[part]}
+    of_body = np.array([[index in body] for index in BODY_18])
+    return dataclasses.replace(
+        frame,
+        people=tuple(
+            OpenPosePerson(
+                person.body * of_body,
+                person.feet * parts.feet,
+                person.face * parts.face,
+                person.hand_left * parts.hands,
+                person.hand_right * parts.hands,
+            )
+            for person in frame.people
+        ),
+    )
 
 
 def resize_frame(frame: FramePose, height: int, width: int) -> FramePose:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .openpose_in import Floats, OpenPoseFrame, OpenPosePerson
-from .pose_parts import ALL_PARTS, Parts
+from .pose_parts import ALL_PARTS, Parts, keep_openpose_parts
 from .render import to_uint8
 
 Color = tuple[int, int, int]
@@ -42,10 +42,10 @@ _COLORS: tuple[Color, ...] = (
 )  # fmt: skip
 
 #: Pairs of the 18 body points, in the order of their colours.
-_BODY_STICKS = ((1, 2), (1, 5), (2, 3), (3, 4), (5, 6), (6, 7), (1, 8), (8, 9), (9, 10), (1, 11), (11, 12), (12, 13))
-_HEAD_STICKS = ((1, 0), (0, 14), (14, 16), (0, 15), (15, 17))
-_NECK = 1
-_HEAD = (0, 14, 15, 16, 17)  # nose, eyes, ears
+_STICKS = (
+    (1, 2), (1, 5), (2, 3), (3, 4), (5, 6), (6, 7), (1, 8), (8, 9), (9, 10), (1, 11), (11, 12), (12, 13),
+    (1, 0), (0, 14), (14, 16), (0, 15), (15, 17),
+)  # fmt: skip
 
 _FINGERS = tuple((0 if joint == 0 else first + joint - 1, first + joint) for first in range(1, 21, 4)
                  for joint in range(4))  # fmt: skip
@@ -150,10 +150,9 @@ class _Sizes:
 class _Drawing:
     """Draws people on one canvas."""
 
-    def __init__(self, canvas: _Canvas, sizes: _Sizes, parts: Parts, threshold: float, stick_brightness: float) -> None:
+    def __init__(self, canvas: _Canvas, sizes: _Sizes, threshold: float, stick_brightness: float) -> None:
         self.canvas = canvas
         self.sizes = sizes
-        self.parts = parts
         self.threshold = threshold
         self.stick_colors = [tuple(int(channel * stick_brightness) for channel in color) for color in _COLORS]
         self.height, self.width = canvas.covered.shape
@@ -171,25 +170,15 @@ class _Drawing:
             self.canvas.disc((int(x[index]), int(y[index])), radius, colors[index])
 
     def person(self, person: OpenPosePerson) -> None:
-        body, parts = person.body, self.parts
-        seen = self.seen(body)
-        sticks = zip((*_BODY_STICKS, *_HEAD_STICKS), self.stick_colors, strict=False)
-        for index, ((start, end), color) in enumerate(sticks):
-            wanted = parts.body if index < len(_BODY_STICKS) else parts.head
-            if wanted and seen[start] and seen[end]:
-                self.canvas.stick(body[start, :2], body[end, :2], self.sizes.stick, color)
-        joints = [
-            index for index in range(18)
-            if (parts.head if index in _HEAD else parts.body or (parts.head and index == _NECK))
-        ]  # fmt: skip
-        self.dots(body[joints], self.sizes.joint, [_COLORS[index] for index in joints])
-        if parts.feet:
-            self.dots(person.feet, self.sizes.joint, _COLORS[:6])
-        if parts.hands:
-            self.hand(person.hand_right)
-            self.hand(person.hand_left)
-        if parts.face:
-            self.dots(person.face[:68], self.sizes.face, [_FACE_DOT] * 68)  # the pupils are the body's eyes
+        seen = self.seen(person.body)
+        for (start, end), color in zip(_STICKS, self.stick_colors, strict=False):
+            if seen[start] and seen[end]:
+                self.canvas.stick(person.body[start, :2], person.body[end, :2], self.sizes.stick, color)
+        self.dots(person.body, self.sizes.joint, _COLORS)
+        self.dots(person.feet, self.sizes.joint, _COLORS[:6])
+        self.hand(person.hand_right)
+        self.hand(person.hand_left)
+        self.dots(person.face[:68], self.sizes.face, [_FACE_DOT] * 68)  # the pupils are the body's eyes
 
     def hand(self, hand: Floats) -> None:
         seen = self.seen(hand)
@@ -238,7 +227,7 @@ def draw_openpose(
         background = to_uint8(image)
     canvas = _Canvas(background)
     sizes = _Sizes.of(frame.height, frame.width, thick, size)
-    drawing = _Drawing(canvas, sizes, parts, threshold, stick_brightness)
-    for person in frame.people:
+    drawing = _Drawing(canvas, sizes, threshold, stick_brightness)
+    for person in keep_openpose_parts(frame, parts).people:
         drawing.person(person)
     return torch.from_numpy(canvas.result()).float().div_(255).movedim(-1, 0)

@@ -1,4 +1,4 @@
-"""Nodes for tests: detectors of known and of random results. Copied into custom_nodes."""
+"""Nodes for tests: detectors of known and of random results, and what other packs hand on. Copied into custom_nodes."""
 
 import json
 import os
@@ -56,6 +56,9 @@ class Owner(torch.nn.Module):
         self.diffusion_model = network
         self.device = None
 
+    def get_dtype(self):
+        return torch.float32
+
 
 class KnownDetector:
     """A MODEL of :class:`KnownNetwork`; of another kind without a text."""
@@ -71,4 +74,46 @@ class KnownDetector:
         return (comfy.model_patcher.ModelPatcher(Owner(network), load_device=cpu, offload_device=cpu),)
 
 
-NODE_CLASS_MAPPINGS = {"SaveRandomDetector": SaveRandomDetector, "KnownDetector": KnownDetector}
+class KnownSegmenter:
+    """A MODEL in place of SAM 3: marks 20 pixels around each positive point, or what is in the box."""
+
+    INPUT_TYPES = classmethod(lambda cls: {"required": {}})
+    RETURN_TYPES = ("MODEL",)
+    FUNCTION = "make"
+    CATEGORY = "tests"
+
+    class Network(torch.nn.Module):
+        def forward_segment(self, frame, point_inputs=None, box_inputs=None, mask_inputs=None):
+            assert frame.shape[1:] == (3, 1008, 1008)
+            if mask_inputs is not None:
+                return mask_inputs
+            y, x = torch.meshgrid(torch.arange(1008.0), torch.arange(1008.0), indexing="ij")
+            if box_inputs is not None:
+                ((x1, y1), (x2, y2)) = box_inputs[0]
+                inside = (x >= x1) & (x < x2) & (y >= y1) & (y < y2)
+            else:
+                points = point_inputs["point_coords"][0][point_inputs["point_labels"][0] == 1]
+                assert len(points)
+                inside = torch.stack([(x - px).hypot(y - py) < 20 for px, py in points]).any(dim=0)
+            return inside[None, None] * 20.0 - 10
+
+    def make(self):
+        cpu = torch.device("cpu")
+        return (comfy.model_patcher.ModelPatcher(Owner(self.Network()), load_device=cpu, offload_device=cpu),)
+
+
+class KnownKeypoints:
+    """POSE_KEYPOINT as it stands in a text."""
+
+    INPUT_TYPES = classmethod(lambda cls: {"required": {"text": ("STRING", {})}})
+    RETURN_TYPES = ("POSE_KEYPOINT",)
+    FUNCTION = "make"
+    CATEGORY = "tests"
+
+    def make(self, text):
+        return (json.loads(text),)
+
+
+NODE_CLASS_MAPPINGS = {
+    node.__name__: node for node in (SaveRandomDetector, KnownDetector, KnownSegmenter, KnownKeypoints)
+}

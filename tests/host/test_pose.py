@@ -55,14 +55,16 @@ def read(output: dict):
     return json.loads(output["text"][0])
 
 
-def assert_people_are_those_in(comfy, output: dict, boxes: list[list[tuple]], files: list[str] = FRAMES) -> None:
-    """An output of keypoints is what the core finds in these boxes."""
+def assert_people_are_those_in(
+    comfy, output: dict, boxes: list[list[tuple]] | None, files: list[str] = FRAMES, **options
+) -> None:
+    """An output of keypoints is what the core finds in these boxes; None: in whole frames."""
     estimator = Estimator.from_checkpoint(comfy.base / "models/sapiens2/tiny_pose.safetensors", "fp32", "cpu")
     frames = []
     for file in files:
         with Image.open(comfy.base / "input" / file) as image:
             frames.append(torch.from_numpy(np.array(image.convert("RGB"))).movedim(-1, 0).float() / 255)
-    expected = [frame for batch in estimator.predict(frames, boxes) for frame in batch]
+    expected = [frame for batch in estimator.predict(frames, boxes, **options) for frame in batch]
     wanted = body(to_openpose(Pose(tuple(expected)), 0.0, real_confidence=True))
     found = body(read(output))
     assert [len(frame) for frame in found] == [len(frame) for frame in wanted]
@@ -134,6 +136,15 @@ def test_core_s_boxes_of_everything_are_taken_for_people_only(comfy):
     shown = graph.text([graph.pose(clip, boxes=[found, 0]), 1])
     expected = [[(24.0, 12.0, 90.0, 220.0), RIGHT], [], [RIGHT]]
     assert_people_are_those_in(comfy, comfy.run(graph)[shown], expected)
+
+
+def test_the_flip_test_is_the_core_s_and_changes_something(comfy):
+    graph = Graph()
+    plain, flipped = (graph.text([graph.pose(graph.clip(), flip_test=flip), 1]) for flip in (False, True))
+    outputs = comfy.run(graph)
+    assert_people_are_those_in(comfy, outputs[flipped], None, flip_test=True)
+    first, second = (np.array(body(read(outputs[node]))) for node in (plain, flipped))
+    assert np.abs(first - second).max() > 1
 
 
 def test_a_model_that_is_no_detector_is_refused(comfy):
@@ -230,6 +241,43 @@ def test_a_face_clip_has_as_many_frames_as_its_video(comfy, crossing, steady):
         assert x <= point["x"] < x + width
         assert y <= point["y"] < y + height
         assert type(point["x"]) is int
+
+
+@pytest.mark.parametrize("prompt", ["points", "boxes"])
+def test_core_s_sam_3_node_takes_the_points_and_the_boxes(comfy, crossing, prompt):
+    """With a stand-in for its network, which marks what is around the points, or in the box."""
+    graph = Graph()
+    pose = graph.add("Sapiens2LoadPose", file=CLIP, width=0, height=0)
+    node = graph.add(
+        "Sapiens2BoxesFromPose", pose=[pose, 0], part="upper body", person=1, square=False, padding=0.0, steady="off",
+        score_threshold=0.3,
+    )  # fmt: skip
+    video = graph.add("RepeatImageBatch", image=[graph.add("LoadImage", image="wide.png"), 0], amount=8)
+    prompts = {"positive_coords": [node, 1]} if prompt == "points" else {"bboxes": [node, 0]}
+    found = graph.add(
+        "SAM3_Detect", model=[graph.add("KnownSegmenter"), 0], image=[video, 0], threshold=0.5, refine_iterations=2,
+        individual_masks=False, **prompts,
+    )  # fmt: skip
+    shown = graph.add("PreviewImage", images=[graph.add("MaskToImage", mask=[found, 0]), 0])
+    masks = [picture[..., 0] > 127 for picture in comfy.pictures(comfy.run(graph)[shown])]
+    assert [mask.shape for mask in masks] == [(256, 320)] * 8
+    person = crossing.frames[0].people[1]
+    y, x = np.mgrid[:256, :320]
+    boxes = boxes_from_pose(crossing, "upper body", 1, square=False, padding=0, steady="off")
+    for mask, box in zip(masks, boxes, strict=True):
+        if prompt == "boxes":
+            assert np.abs(np.subtract((*box[:2], box[0] + box[2] - 1, box[1] + box[3] - 1), extent(mask))).max() <= 1
+        else:  # nose, neck, shoulders, elbows, hips; 20 of the network's 1008 pixels are 6 across and 5 down
+            joints = person.keypoints[[0, 69, 5, 6, 7, 8, 9, 10]].numpy()
+            distance = np.min([np.hypot(x - u, y - v) for u, v in joints], axis=0)
+            assert mask[distance < 4].all()
+            assert not mask[distance > 8].any()
+
+
+def extent(mask: np.ndarray) -> tuple[int, ...]:
+    """x1, y1, x2, y2 of the first and last pixels of a mask."""
+    rows, columns = np.nonzero(mask)
+    return columns.min(), rows.min(), columns.max(), rows.max()
 
 
 def test_selected_people_keep_their_number_through_a_crossing_and_core_boxes_their_faces(comfy, crossing):

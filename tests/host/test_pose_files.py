@@ -231,13 +231,42 @@ def test_normalised_keypoints_without_hands_and_face_are_drawn(comfy):
              "canvas_width": 200, "canvas_height": 100}  # fmt: skip
     (comfy.base / "input" / "dwpose.json").write_text(json.dumps([frame]))
     graph = Graph()
-    loaded = graph.load("dwpose.json")
-    shown = [graph.show([loaded, slot], style=style) for slot in (0, 1) for style in ("OpenPose", "Sapiens 308")]
+    loaded, direct = graph.load("dwpose.json"), graph.add("KnownKeypoints", text=json.dumps([frame]))
+    sources = [loaded, 0], [loaded, 1], [direct, 0]
+    shown = {style: [graph.show(source, style=style) for source in sources] for style in ("OpenPose", "Sapiens 308")}
     outputs = comfy.run(graph)
-    for node in shown[:1] + shown[2:3]:
+    for node in shown["OpenPose"]:
         (picture,) = comfy.pictures(outputs[node])
         assert picture.shape == (100, 200, 3)
         assert picture[25, 100].tolist() == [255, 0, 0]  # the nose
-    for node in shown[1::2]:
+    for node in shown["Sapiens 308"]:
         (picture,) = comfy.pictures(outputs[node])
         assert picture[25, 100].any()
+
+
+@pytest.mark.parametrize("slot", [0, 1], ids=["pose", "keypoints"])
+@pytest.mark.parametrize("off", ["body", "head", "hands", "feet", "face"])
+def test_a_part_that_is_off_is_absent_from_picture_and_keypoints(comfy, walk, slot, off):
+    """What one draws of the keypoints is the picture, but for the jaw, which has no confidence in the keypoints."""
+    graph = Graph()
+    parts = dict.fromkeys(PARTS, True) | {off: False}
+    rendered = graph.add("Sapiens2RenderPose", pose=[graph.load(), slot], **RENDER | {"width": 640} | parts)
+    pictures = graph.add("PreviewImage", images=[rendered, 0])
+    again, text = graph.show([rendered, 1], feet=True), graph.add("PreviewAny", source=[rendered, 1])
+    outputs = comfy.run(graph)
+    people = [person for frame in json.loads(outputs[text]["text"][0]) for person in frame["people"]]
+    assert len(people) == 9
+    absent = {
+        "body": [("pose", [*range(2, 14)])], "head": [("pose", [0, 14, 15, 16, 17])], "feet": [("foot", range(6))],
+        "hands": [("hand_left", range(21)), ("hand_right", range(21))], "face": [("face", range(70))],
+    }  # fmt: skip
+    for part, count in (("pose", 18), ("foot", 6), ("face", 70), ("hand_left", 21), ("hand_right", 21)):
+        gone = [index for name, indices in absent[off] if name == part for index in indices]
+        for person in people:
+            rows = np.reshape(person[f"{part}_keypoints_2d"], (count, 3))
+            assert not rows[gone].any()
+            assert np.delete(rows, gone, axis=0).any(axis=1).all()
+    for one, other in zip(comfy.pictures(outputs[pictures]), comfy.pictures(outputs[again]), strict=True):
+        drawn, redrawn = one.any(axis=-1), other.any(axis=-1)
+        assert not (redrawn & ~drawn).any()
+        assert (drawn & redrawn).sum() > (0.98 if slot or off == "face" else 0.9) * drawn.sum()
