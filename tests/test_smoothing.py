@@ -154,6 +154,16 @@ def test_keypoint_lost_for_a_few_frames_is_put_back_and_not_for_more(walk):
         assert np.linalg.norm(left.frames[t].people[0].keypoints[wrist].numpy() - truth[t, wrist]) < 4
 
 
+@pytest.mark.parametrize("low", [0.9, 0.6, 0.35])
+def test_frames_weigh_by_the_square_of_their_score(walk, low):
+    """Every third frame lies 15 pixels off; the others have a score of 0.9."""
+    pose, _ = walk([(15 * (t % 3 == 1), 0) for t in range(60)], noise=0.5, scores=[0.9, low, 0.9] * 20)
+    _, truth = walk([(0, 0)] * 60)
+    weight = (low / 0.9) ** 2
+    off = (keypoints(smooth(pose, 1.0, 0)) - truth)[10:-10, :, 0].mean()
+    assert off == pytest.approx(15 * weight / (2 + weight), abs=0.2)
+
+
 @pytest.mark.parametrize("threshold", [0.3, 0.5])
 def test_score_that_flickers_around_a_threshold_stays_on_one_side(walk, threshold):
     rng = np.random.default_rng(0)
