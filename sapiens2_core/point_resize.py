@@ -35,7 +35,9 @@ def resize_points(points: Tensor, size: Size, mask: Tensor | None = None) -> Ten
     if mask is None:
         known = torch.ones_like(points[2], dtype=torch.bool)
         return resize_map(_smooth(points, known) if is_enlarged else points, size)
-    share = F.interpolate(mask.float()[None, None], (height, width), mode="area")[0, 0]
+    # A frame smaller than the map has several of the map's points in a pixel, and its mask's edge somewhere among them.
+    is_coarse = size[0] < height
+    share = F.interpolate(mask.float()[None, None], (height, width), mode="bilinear" if is_coarse else "area")[0, 0]
     sides = []
     for known in (share > 0.999, share < 0.001):  # a mean of ones is 1 but for rounding
         side = extend(points, known)
