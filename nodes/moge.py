@@ -15,7 +15,8 @@ def moge_geometry(pointmap: Pointmap) -> dict[str, Tensor]:
     Returns:
         points (B, H, W, 3) metres, x right, y down, z forward, and depth (B, H, W), both infinite outside of the
         foreground, where those nodes make no surface; mask (B, H, W) bool; image (B, H, W, 3); intrinsics (B, 3, 3)
-        with focal lengths over the frame's sides. Views of the pointmap, unless something lies outside.
+        with focal lengths over the frame's sides. Views of the pointmap, unless something lies outside: those nodes
+        want a plain dict of tensors, so the points are then held twice.
     """
     frames, _, height, width = pointmap.points.shape
     mask = torch.stack([foreground(pointmap, index) for index in range(frames)])

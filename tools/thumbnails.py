@@ -8,6 +8,7 @@ What a network would estimate is the mannequin's known truth, drawn by the same 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from sapiens2_core.compositing import composite
 from sapiens2_core.demo import Render, random_scene, render
 from sapiens2_core.geometry import depth_picture
 from sapiens2_core.openpose_in import openpose_people
-from sapiens2_core.render import normals_to_rgb, to_uint8
+from sapiens2_core.render import colour_depth, normals_to_rgb, to_uint8
 from sapiens2_core.render_openpose import draw_openpose
 from sapiens2_core.results import FramePose, PersonPose, Pointmap
 
@@ -47,11 +48,21 @@ def draw_normals(scene: Render) -> Tensor:
     return normals_to_rgb(scene.normals, "controlnet_bae")
 
 
+def as_pointmap(scene: Render) -> Pointmap:
+    """What a network that never errs would give."""
+    scale, focal_length = torch.ones(1), torch.tensor([scene.focal_length])
+    return Pointmap(scene.points[None], scale, focal_length, scene.image[None], scene.mask[None])
+
+
 def draw_depth(scene: Render) -> Tensor:
     """Of the person, on black."""
-    scale, focal_length = torch.ones(1), torch.tensor([scene.focal_length])
-    pointmap = Pointmap(scene.points[None], scale, focal_length, scene.image[None], scene.mask[None])
-    return depth_picture(pointmap)[0][0].expand(3, -1, -1)
+    return depth_picture(as_pointmap(scene))[0][0].expand(3, -1, -1)
+
+
+def draw_metres(scene: Render) -> Tensor:
+    """Depth of the whole picture, linear, in the colours in which programs show numbers."""
+    everywhere = replace(as_pointmap(scene), mask=None)
+    return colour_depth(depth_picture(everywhere, curve="linear")[0][0], "turbo")
 
 
 def draw_clothes(scene: Render) -> Tensor:
@@ -89,11 +100,12 @@ def draw_mesh(scene: Render) -> Tensor:
     return torch.from_numpy(picture).movedim(-1, 0)
 
 
-#: What the right half shows, by the name of the graph.
+#: What the right half shows, by the name of the graph or its first word.
 DRAWN = {
     "pose": draw_pose,
     "normals": draw_normals,
     "depth": draw_depth,
+    "depth_exr": draw_metres,
     "clothes": draw_clothes,
     "matte": draw_matte,
     "mesh": draw_mesh,
@@ -115,8 +127,9 @@ def main() -> None:
     torch.set_num_threads(1)
     scene = render(random_scene(SEED, SIZE, persons=1, framing="ground"), 3)
     for path in sorted((ROOT / "workflows").glob("*.json")):
-        what = path.stem.split("_")[1]
-        halves = torch.cat([scene.image, DRAWN[what](scene)], dim=2)
+        name = path.stem.removeprefix("sapiens2_")
+        draw = DRAWN.get(name) or DRAWN[name.split("_")[0]]
+        halves = torch.cat([scene.image, draw(scene)], dim=2)
         path.with_suffix(".jpg").write_bytes(as_jpeg(Image.fromarray(to_uint8(halves))))
 
 

@@ -7,16 +7,23 @@ import numpy as np
 import torch
 
 
+def module_of_the_pack(name):
+    return next(module for full_name, module in sys.modules.items() if full_name.endswith(name))
+
+
 class AnalyticPointmap:
+    """Outputs as those of Estimate Pointmap."""
+
     INPUT_TYPES = classmethod(lambda cls: {"required": {"file": ("STRING", {})}})
-    RETURN_TYPES = ("SAPIENS2_POINTMAP",)
+    RETURN_TYPES = ("SAPIENS2_POINTMAP", "MOGE_GEOMETRY")
     FUNCTION = "load"
     CATEGORY = "tests"
 
     def load(self, file):
-        results = next(module for name, module in sys.modules.items() if name.endswith("sapiens2_core.results"))
         with np.load(folder_paths.get_annotated_filepath(file)) as data:
-            return (results.Pointmap(**{name: torch.from_numpy(values) for name, values in data.items()}),)
+            arrays = {name: torch.from_numpy(values) for name, values in data.items()}
+        pointmap = module_of_the_pack("sapiens2_core.results").Pointmap(**arrays)
+        return pointmap, module_of_the_pack("nodes.moge").moge_geometry(pointmap)
 
 
 NODE_CLASS_MAPPINGS = {"AnalyticPointmap": AnalyticPointmap}

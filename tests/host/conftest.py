@@ -124,11 +124,23 @@ class ComfyUI:
         """(H, W, C) uint8 of an image that an output node saved."""
         return np.asarray(Image.open(io.BytesIO(self.request("/view?" + urllib.parse.urlencode(shown)))))
 
+    def saved(self, shown: dict) -> Path:
+        """The file of an output node that saves."""
+        return self.base / "output" / shown["subfolder"] / shown["filename"]
+
     def pictures(self, output: dict) -> list[np.ndarray]:
         return [self.picture(shown) for shown in output["images"]]
 
     def events(self) -> Events:
         return Events(self.address, self.client_id)
+
+
+def read_exr(path: Path) -> np.ndarray:
+    """(H, W, 3) float32 RGB of a file as ComfyUI writes it, or (H, W) of one with a single channel."""
+    av = pytest.importorskip("av")
+    with av.open(str(path)) as container:
+        frame = next(container.decode(video=0))
+    return frame.to_ndarray() if frame.format.name == "grayf32le" else frame.to_ndarray(format="gbrpf32le")
 
 
 class Events:

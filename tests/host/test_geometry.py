@@ -18,6 +18,7 @@ from sapiens2_core.render import normals_to_rgb
 from sapiens2_core.results import Pointmap
 from sapiens2_core.steady_scale import steady_pointmap
 from tests.analytic_scenes import View, box, sphere
+from tests.host.conftest import read_exr
 from tests.host.test_nodes import DEPTH, FRAMES, Graph, core_results, pixels
 
 FOCAL_LENGTH = 300.0
@@ -51,7 +52,7 @@ def pointmap(comfy):
 
 def saved(comfy, output: dict) -> list[bytes]:
     """Files that Save 3D Model wrote."""
-    return [(comfy.base / "output" / file["subfolder"] / file["filename"]).read_bytes() for file in output["3d"]]
+    return [comfy.saved(file).read_bytes() for file in output["3d"]]
 
 
 def test_depth_of_a_known_scene_is_within_a_thousandth(comfy, pointmap):
@@ -72,10 +73,7 @@ def test_depth_of_a_known_scene_is_within_a_thousandth(comfy, pointmap):
     for picture, view, low, high in zip(comfy.pictures(outputs[shown]), views, lows, highs, strict=True):
         expected = ((1 / view.points[2] - 1 / high) / (1 / low - 1 / high)).clamp(0, 1) * view.hit * 255
         assert np.abs(picture - expected[..., None].numpy()).max() <= 2
-    av = pytest.importorskip("av")
-    first = outputs[saved_depth]["images"][0]
-    with av.open(str(comfy.base / "output" / first["subfolder"] / first["filename"])) as container:
-        metres = next(container.decode(video=0)).to_ndarray(format="gbrpf32le")
+    metres = read_exr(comfy.saved(outputs[saved_depth]["images"][0]))
     np.testing.assert_allclose(metres[..., 0], views[0].points[2].numpy(), rtol=1e-6)
 
 
@@ -229,9 +227,7 @@ def test_saved_files_lose_nothing(comfy, pointmap, format):
             with Image.open(path) as image:
                 assert np.abs(np.array(image) / 1000 - depth).max() <= 0.0005 + 1e-6
         elif format == "EXR":
-            av = pytest.importorskip("av")
-            with av.open(str(path)) as container:
-                assert np.array_equal(next(container.decode(video=0)).to_ndarray(), depth)
+            assert np.array_equal(read_exr(path), depth)
         elif format == "NPY":
             assert np.array_equal(np.load(path), depth)
         else:

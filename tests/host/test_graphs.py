@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from sapiens2_core.hub import CATALOGUE
+from tests.host.conftest import read_exr
 
 PACK = Path(__file__).absolute().parents[2]
 WORKFLOWS = sorted((PACK / "workflows").glob("*.json"))
@@ -49,8 +50,10 @@ TAKEN = {
     "Sapiens2DrawPose", "SAPIENS2_MODEL",
 }  # fmt: skip
 
+#: A choice that brings inputs of its own.
+DYNAMIC_COMBO = "COMFY_DYNAMICCOMBO_V3"
 #: Types whose inputs have a widget, so that graphs store their values by position.
-WIDGET_TYPES = {"INT", "FLOAT", "STRING", "BOOLEAN", "COMBO", "COLOR"}
+WIDGET_TYPES = {"INT", "FLOAT", "STRING", "BOOLEAN", "COMBO", "COLOR", DYNAMIC_COMBO}
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +71,20 @@ def inputs_of(node: dict) -> dict[str, list]:
     return {**node["input"].get("required", {}), **node["input"].get("optional", {})}
 
 
-def has_widget(kind, options: dict) -> bool:
-    return (isinstance(kind, list) or kind in WIDGET_TYPES) and not options.get("forceInput")
+def has_widget(kind, options: dict | None = None) -> bool:
+    return (isinstance(kind, list) or kind in WIDGET_TYPES) and not (options or {}).get("forceInput")
+
+
+def inputs_as_saved(info: dict, values: list) -> dict[str, list]:
+    """Inputs of a node in a graph, which has chosen by its widgets' values what its dynamic combos bring."""
+    found = {}
+    for name, spec in inputs_of(info).items():
+        found[name] = spec
+        if spec[0] == DYNAMIC_COMBO:
+            chosen = values[sum(has_widget(*other) for other in found.values()) - 1]
+            (option,) = (option for option in spec[1]["options"] if option["key"] == chosen)
+            found |= {f"{name}.{more}": spec for more, spec in inputs_of({"input": option["inputs"]}).items()}
+    return found
 
 
 def test_the_nodes_are_there_under_their_names(ours):
@@ -124,12 +139,9 @@ def to_prompt(workflow: dict, all_nodes: dict) -> dict:
         if node["type"] == "MarkdownNote":
             continue
         info = all_nodes[node["type"]]
-        widgets = [
-            name
-            for name, (kind, *options) in inputs_of(info).items()
-            if has_widget(kind, options[0] if options else {})
-        ]
-        values = dict(zip(widgets, without_seed_control(node["widgets_values"]), strict=False))
+        saved = without_seed_control(node["widgets_values"])
+        widgets = [name for name, spec in inputs_as_saved(info, saved).items() if has_widget(*spec)]
+        values = dict(zip(widgets, saved, strict=False))
         linked = {slot["name"]: sources[slot["link"]] for slot in node["inputs"] if slot["link"] is not None}
         prompt[str(node["id"])] = {"class_type": node["type"], "inputs": values | linked}
     return prompt
@@ -138,10 +150,13 @@ def to_prompt(workflow: dict, all_nodes: dict) -> dict:
 @pytest.mark.parametrize("path", [path for path in WORKFLOWS if path not in CONTINUED], ids=lambda path: path.stem)
 def test_workflow_runs(comfy, all_nodes, path):
     outputs = comfy.run(to_prompt(json.loads(path.read_text(encoding="utf-8")), all_nodes))
-    pictures = [picture for output in outputs.values() if "images" in output for picture in comfy.pictures(output)]
-    models = [comfy.base / "output" / f["subfolder"] / f["filename"] for o in outputs.values() for f in o.get("3d", [])]
+    shown = [file for output in outputs.values() for file in output.get("images", [])]
+    pictures = [comfy.picture(file) for file in shown if not file["filename"].endswith(".exr")]
+    depths = [read_exr(comfy.saved(file)) for file in shown if file["filename"].endswith(".exr")]
+    models = [comfy.saved(file) for output in outputs.values() for file in output.get("3d", [])]
     assert pictures or models
     assert all(picture.shape[:2] == (256, 256) and picture.std() > 1 for picture in pictures)
+    assert all(depth.shape == (256, 256, 3) and 1 < depth.mean() < 10 for depth in depths)  # metres
     assert all(model.stat().st_size > 100_000 for model in models)
 
 
@@ -153,7 +168,7 @@ def test_workflow_fits_the_nodes_as_they_are(all_nodes, path):
         if node["type"] == "MarkdownNote":
             continue
         info = all_nodes[node["type"]]
-        known = inputs_of(info)
+        known = inputs_as_saved(info, node["widgets_values"])
         slots = [slot for slot in node["inputs"] if slot["name"] != "upload"]
         assert {slot["name"]: slot["type"] for slot in slots} == {
             name: "COMBO" if isinstance(kind, list) else kind for name, (kind, *_) in known.items()
