@@ -1,4 +1,4 @@
-"""For tests: a pack that keeps files of any type in models/sapiens, and a node that tells what memory was asked for.
+"""For tests: a pack that keeps files of any type in models/sapiens, and nodes that tell what is done with memory.
 
 Copied into custom_nodes.
 """
@@ -46,4 +46,19 @@ class ManyBoxes:
         return ([{"x": 5 + 40 * index, "y": 30, "width": 35, "height": 70} for index in range(count)],)
 
 
-NODE_CLASS_MAPPINGS = {"MemoryAsked": MemoryAsked, "ManyBoxes": ManyBoxes}
+class WeightsShared:
+    """How many of the first estimator's weights lie where the second's do, and how many there are."""
+
+    INPUT_TYPES = classmethod(
+        lambda cls: {"required": {"first": ("SAPIENS2_ESTIMATOR",), "second": ("SAPIENS2_ESTIMATOR",)}}
+    )
+    RETURN_TYPES = ("STRING",)
+    FUNCTION = "compare"
+    CATEGORY = "tests"
+
+    def compare(self, first, second):
+        ours, theirs = ([w.data_ptr() for w in loaded.estimator.model.parameters()] for loaded in (first, second))
+        return (f"{sum(a == b for a, b in zip(ours, theirs, strict=True))} of {len(ours)}",)
+
+
+NODE_CLASS_MAPPINGS = {"MemoryAsked": MemoryAsked, "ManyBoxes": ManyBoxes, "WeightsShared": WeightsShared}

@@ -94,6 +94,23 @@ def test_memory_is_asked_for_as_many_people_as_go_through_at_once(comfy):
     assert asked_memory(comfy, boxes=2, batch_size=8, frames=3) == 6 * one
 
 
+@pytest.mark.parametrize(("precision", "shared"), [("fp32", True), ("bf16", False)])
+def test_a_second_node_that_loads_the_same_file_shares_its_weights(comfy, precision, shared):
+    # By its other name: ComfyUI itself takes two nodes with equal inputs for one.
+    names = {"one": (CATALOGUE_NAME, "fp32"), "two": ("official/sapiens2_0.4b_normal.safetensors", precision)}
+    graph = {
+        node: {"class_type": "Sapiens2LoadModel", "inputs": {"checkpoint": name, "precision": value}}
+        for node, (name, value) in names.items()
+    }
+    graph |= {
+        "compare": {"class_type": "WeightsShared", "inputs": {"first": ["one", 0], "second": ["two", 0]}},
+        "show": {"class_type": "PreviewAny", "inputs": {"source": ["compare", 0]}},
+    }
+    same, count = comfy.run(graph)["show"]["text"][0].split(" of ")
+    assert int(count) > 100
+    assert same == (count if shared else "0")
+
+
 @pytest.mark.parametrize("name", ["folder/tiny", "sub/other_seg.safetensors"])
 def test_folders_and_the_second_models_folder_load(comfy, name):
     graph = normals_graph(name)
