@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.host.conftest import comfy, hub  # noqa: F401  # the server is a fixture here, too
+from tests.host.conftest import comfy, hub, installation  # noqa: F401  # the server is a fixture here, too
 
 HERE = Path(__file__).absolute().parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
