@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from sapiens2_core.camera import check_focal_length, fit_focal_length, viewer_ca
 from sapiens2_core.config import tiny_config
 from sapiens2_core.crops import letterbox
 from sapiens2_core.demo import Render, Scene, random_scene, render
-from sapiens2_core.estimators import Sapiens2PointmapEstimatorOutput, build
+from sapiens2_core.estimators import Sapiens2NormalEstimatorOutput, Sapiens2PointmapEstimatorOutput, build
 from sapiens2_core.geometry import depth_picture, metric_depth
 from sapiens2_core.inference import Estimator
 from sapiens2_core.mesh import grid_mesh
@@ -63,20 +64,33 @@ def pointmap_of(*pictures: Render, masked: bool = True) -> Pointmap:
     return Pointmap(points, NATIVE[1] / focal_lengths, focal_lengths, images, mask if masked else None)
 
 
-def estimate(scene: Scene, picture: Render) -> FramePointmap:
-    """All of the way out from a network that gives the truth in canonical form: points times scale, in a letterbox."""
+def as_seen_by_a_network(scene: Scene) -> tuple[Render, Callable[[torch.Tensor], torch.Tensor]]:
+    """A scene at the size at which it lies in the network's input, and what puts a map (3, h, w) of it there."""
     place = letterbox((scene.height, scene.width), NATIVE)
-    seen = scene.resized(place.height, place.width)
-    scale = NATIVE[1] / seen.focal_length
-    canonical = torch.full((3, *NATIVE), 7.0)  # which the padding must not bring in
-    rows, columns = slice(place.top, place.top + place.height), slice(place.left, place.left + place.width)
-    canonical[:, rows, columns] = render(seen, 1).points * scale
-    network = build(tiny_config("pointmap", NATIVE), "pointmap")
-    network.forward = lambda pixel_values: Sapiens2PointmapEstimatorOutput(
-        pointmaps=canonical[None], scales=torch.tensor([[scale]])
-    )
-    ((frame,),) = Estimator(network, "cpu").predict([picture.image], masks=[picture.mask])
+    seen = render(scene.resized(place.height, place.width), 1)
+
+    def pad(values: torch.Tensor) -> torch.Tensor:
+        canvas = torch.full((1, 3, *NATIVE), 7.0)  # which must not come into results
+        canvas[0, :, place.top : place.top + place.height, place.left : place.left + place.width] = values
+        return canvas
+
+    return seen, pad
+
+
+def run(task: str, outputs, picture: Render, **more):
+    """The way out from a network that gives these outputs."""
+    network = build(tiny_config(task, NATIVE), task)
+    network.forward = lambda pixel_values: outputs
+    ((frame,),) = Estimator(network, "cpu").predict([picture.image], **more)
     return frame
+
+
+def estimate(scene: Scene, picture: Render) -> FramePointmap:
+    """From a network that gives the truth in canonical form: points times scale."""
+    seen, pad = as_seen_by_a_network(scene)
+    scale = NATIVE[1] / seen.focal_length
+    outputs = Sapiens2PointmapEstimatorOutput(pointmaps=pad(seen.points * scale), scales=torch.tensor([[scale]]))
+    return run("pointmap", outputs, picture, masks=[picture.mask])
 
 
 class TestWayOut:
@@ -97,6 +111,23 @@ class TestWayOut:
         assert (on_person > 0.1).float().mean() < 0.02  # room that shows between fingers that the map can't tell apart
         if size == NATIVE:
             assert error.max() < 1e-5
+
+    @pytest.mark.parametrize("size", [NATIVE, (512, 384), (300, 450)], ids="{0[0]}x{0[1]}".format)
+    def test_normals_of_both_tasks_are_the_scenes_and_each_other_s(self, size):
+        """In degrees over the person; where a frame is enlarged, neither knows what bends within a pixel of its map."""
+        scene, picture = draw("portrait", size)
+        seen, pad = as_seen_by_a_network(scene)
+        direct = run("normal", Sapiens2NormalEstimatorOutput(normals=pad(seen.normals)), picture)
+        measured = normals_from_points(estimate(scene, picture).points, picture.mask)
+        torch.testing.assert_close(direct.norm(dim=0), torch.ones(size))
+        for one, other, median, mean in (
+            (direct, picture.normals, 1, 6),
+            (measured, picture.normals, 2, 15),
+            (direct, measured, 2, 15),
+        ):
+            angles = degrees_between(one, other)[picture.mask]
+            assert angles.median() < median
+            assert angles.mean() < mean
 
     def test_a_mask_keeps_the_room_out_of_people_in_small_frames(self):
         scene, picture = draw("portrait", (128, 96))
