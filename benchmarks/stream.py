@@ -33,9 +33,8 @@ NAME = "streamed_normal.safetensors"
 FEW = 8
 
 
-def with_estimator(folder: Path) -> Callable[[Tensor], Tensor]:
+def with_estimator(estimator: Estimator) -> Callable[[Tensor], Tensor]:
     """A function from a clip (B, H, W, 3) to its normals (B, 3, H, W)."""
-    estimator = Estimator.from_checkpoint(folder / NAME)
 
     def run(clip: Tensor) -> Tensor:
         frames, height, width, _ = clip.shape
@@ -93,7 +92,10 @@ def main() -> None:
         torch.manual_seed(0)
         config = tiny_config("normal") if options.size == "tiny" else official_config(options.size, "normal")
         build(config, "normal").save_checkpoint(folder / NAME)
-        run = with_estimator(folder) if options.comfyui is None else with_node(folder, options.comfyui.expanduser())
+        if options.comfyui is None:
+            run = with_estimator(Estimator.from_checkpoint(folder / NAME))
+        else:
+            run = with_node(folder, options.comfyui.expanduser())
     clip = torch.rand(1, height, width, 3).expand(options.frames, -1, -1, -1)
     run(clip[:2])  # code and threads that the first frames bring in are no part of what a clip needs
 
