@@ -18,6 +18,7 @@ from .checkpoint_files import CheckpointError, CheckpointFiles
 from .config import Sapiens2Config
 from .estimators import MODEL_CLASSES, task_of
 from .files import replacing
+from .fp8 import fp8_operations, is_stored_in_fp8, quantise, set_scales
 from .hub import resolve
 from .layouts import IGNORED, ORIGINAL, TRANSFORMERS, Source, source_of
 from .pretrained import Sapiens2PreTrainedModel
@@ -82,6 +83,7 @@ def load(
     operations=nn,
     expected: type[Sapiens2PreTrainedModel] | None = None,
     config_overrides: Mapping[str, Any] | None = None,
+    fp8_weights: bool = False,
 ) -> Sapiens2PreTrainedModel:
     """The network of a checkpoint, in evaluation mode.
 
@@ -96,6 +98,8 @@ def load(
         operations: namespace of layer classes (see :class:`~sapiens2_core.pretrained.Sapiens2PreTrainedModel`).
         expected: the class wanted; None takes the one of the checkpoint's task.
         config_overrides: fields of the configuration to change; only what changes no weight.
+        fp8_weights: keep the transformer's linear weights in eight bits (see :mod:`~sapiens2_core.fp8`); everything
+            else, and what is computed in, is ``dtype``.
 
     Raises:
         CheckpointError: not a Sapiens2 checkpoint, broken, of another task, or with missing or unexpected tensors;
@@ -109,10 +113,17 @@ def load(
         if config_overrides:
             info = _overridden(info, cls, config_overrides)
         dtype = dtype or info.dtype
-        weights = {name: files.read(source, dtype, device) for name, source in sources.items()}
+        weights, scales = {}, {}
+        for name, source in sources.items():
+            if fp8_weights and is_stored_in_fp8(name):
+                stored = files.read(source, files.dtypes[source.name], device)
+                weights[name], scales[name] = quantise(stored)
+            else:
+                weights[name] = files.read(source, dtype, device)
     with torch.device("meta"):
-        model = cls(info.config, operations)
+        model = cls(info.config, fp8_operations(operations) if fp8_weights else operations)
     model.load_state_dict(weights, strict=True, assign=True)
+    set_scales(model, scales)
     return model.eval()
 
 

@@ -22,7 +22,7 @@ from .fitting import FittingBatches
 from .image_processor import Sapiens2ImageProcessor
 from .people import Box, whole_frame
 from .point_resize import resize_points
-from .precision import choose_dtype, default_device
+from .precision import FP8_WEIGHTS, choose_dtype, default_device
 from .pretrained import Sapiens2PreTrainedModel
 from .results import FrameFeatures, FrameMatte, FrameParts, FramePointmap, FramePose, PersonPose
 from .soft_labels import likely_parts
@@ -69,15 +69,17 @@ class Estimator:
 
         Args:
             path: a .safetensors file or a folder.
-            precision: "auto", "bf16", "fp16" or "fp32" (see :func:`~sapiens2_core.precision.choose_dtype`).
+            precision: "auto", "bf16", "fp16", "fp32" or "fp8 weights" (see
+                :func:`~sapiens2_core.precision.choose_dtype`).
             device: where to run; None takes the best there is.
 
         Raises:
             CheckpointError: the file can't be used; the message says why.
         """
         device = torch.device(device) if device is not None else default_device()
-        model = load(path, dtype=choose_dtype(device, precision), device=device)
-        return cls(model, device, processor=AutoImageProcessor.from_pretrained(path))
+        dtype = choose_dtype(device, precision)
+        model = load(path, dtype=dtype, device=device, fp8_weights=precision == FP8_WEIGHTS)
+        return cls(model, device, dtype, processor=AutoImageProcessor.from_pretrained(path))
 
     def require(self, task: str) -> None:
         """Raises ValueError unless this is a checkpoint for ``task``."""

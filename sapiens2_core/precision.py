@@ -6,6 +6,9 @@ import torch
 
 PRECISIONS: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
+#: A choice beside those: weights in eight bits (:mod:`~sapiens2_core.fp8`), computed in what "auto" chooses.
+FP8_WEIGHTS = "fp8 weights"
+
 
 def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     """A floating point type, also from its name in PyTorch ("bfloat16"); None and "auto" are None.
@@ -58,16 +61,16 @@ def choose_dtype(device: torch.device, precision: str = "auto") -> torch.dtype:
 
     Args:
         device: where the network runs.
-        precision: "bf16", "fp16", "fp32", or "auto": bf16 where the device does it well (the networks were trained
-            in it), else fp16 on CUDA, else fp32.
+        precision: "bf16", "fp16", "fp32", or "auto" and :data:`FP8_WEIGHTS`: bf16 where the device does it well (the
+            networks were trained in it), else fp16 on CUDA, else fp32.
 
     Raises:
         ValueError: no such precision.
     """
     if precision in PRECISIONS:
         return PRECISIONS[precision]
-    if precision != "auto":
-        raise ValueError(f'There is no precision "{precision}"; choose auto, {", ".join(PRECISIONS)}.')
+    if precision not in ("auto", FP8_WEIGHTS):
+        raise ValueError(f'There is no precision "{precision}"; choose auto, {", ".join(PRECISIONS)} or {FP8_WEIGHTS}.')
     if device.type == "cuda":
         # Without the argument, PyTorch also says yes to cards that emulate bf16.
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
