@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
@@ -22,9 +23,11 @@ from sapiens2_core.compositing import composite
 from sapiens2_core.demo import Render, random_scene, render
 from sapiens2_core.geometry import depth_picture
 from sapiens2_core.openpose_in import openpose_people
+from sapiens2_core.pose_boxes import boxes_from_pose
+from sapiens2_core.pose_parts import Parts
 from sapiens2_core.render import colour_depth, normals_to_rgb, to_uint8
 from sapiens2_core.render_openpose import draw_openpose
-from sapiens2_core.results import FramePose, PersonPose, Pointmap
+from sapiens2_core.results import FramePose, PersonPose, Pointmap, Pose
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,13 +37,28 @@ MAX_BYTES = 50_000
 CLOTHES = ("Upper_Clothing", "Lower_Clothing")
 
 
-def draw_pose(scene: Render) -> Tensor:
-    """As OpenPose ControlNets want it."""
+def true_pose(scene: Render) -> FramePose:
+    """The people's keypoints, those that can be seen."""
     people = tuple(
         PersonPose(points.float(), seen.float(), tuple(box.tolist()))
         for points, seen, box in zip(scene.keypoints, scene.visibility, scene.boxes, strict=True)
     )
-    return draw_openpose(openpose_people(FramePose(people, *SIZE), 0.5))
+    return FramePose(people, *scene.mask.shape)
+
+
+def draw_pose(scene: Render) -> Tensor:
+    """As OpenPose ControlNets want it."""
+    return draw_openpose(openpose_people(true_pose(scene), 0.5), parts=Parts(feet=False))
+
+
+def draw_video(scene: Render) -> Tensor:
+    """As Wan Animate wants it: the pose without the face's fine points, and the face by itself, here in a corner."""
+    picture = draw_openpose(openpose_people(true_pose(scene), 0.5), parts=Parts(feet=False, face=False))
+    ((x, y, side, _),) = boxes_from_pose(Pose((true_pose(scene),)), "face")
+    face = scene.image[:, y : y + side, x : x + side]
+    inset = picture.shape[2] // 3
+    picture[:, -inset:, -inset:] = F.interpolate(face[None], (inset, inset), mode="bicubic")[0].clamp(0, 1)
+    return picture
 
 
 def draw_normals(scene: Render) -> Tensor:
@@ -73,23 +91,23 @@ def draw_clothes(scene: Render) -> Tensor:
 
 def draw_matte(scene: Render) -> Tensor:
     """The person in front of an evening sky."""
-    height, width = SIZE
+    height, width = scene.mask.shape
     down = torch.linspace(0, 1, height).view(1, height, 1)
     high, low = torch.tensor([0.16, 0.18, 0.42]).view(3, 1, 1), torch.tensor([0.98, 0.62, 0.42]).view(3, 1, 1)
     sky = (high + (low - high) * down).expand(3, height, width)
     return composite(scene.foreground, scene.alpha, sky)
 
 
-def draw_mesh(scene: Render) -> Tensor:
-    """The person's surface, seen from the side: its points, the nearest drawn last."""
-    points, colors = scene.points[:, scene.mask].double(), scene.image[:, scene.mask]
-    angle = math.radians(40)
+def draw_mesh(scene: Render, degrees: float = 40, stride: int = 1) -> Tensor:
+    """The person's surface, seen from the side: every stride-th of its points, the nearest drawn last."""
+    points, colors = scene.points[:, scene.mask][:, ::stride].double(), scene.image[:, scene.mask][:, ::stride]
+    angle = math.radians(degrees)
     turn = torch.tensor(
         [[math.cos(angle), 0, -math.sin(angle)], [0, 1, 0], [math.sin(angle), 0, math.cos(angle)]], dtype=torch.double
     )
     center = points.mean(1, keepdim=True)
     x, y, z = turn @ (points - center) + center
-    height, width = SIZE
+    height, width = scene.mask.shape
     column = (x / z * scene.focal_length + (width - 1) / 2).round().long().clamp(0, width - 2)
     row = (y / z * scene.focal_length + (height - 1) / 2).round().long().clamp(0, height - 2)
     order = z.argsort(descending=True)
@@ -109,15 +127,16 @@ DRAWN = {
     "clothes": draw_clothes,
     "matte": draw_matte,
     "mesh": draw_mesh,
+    "video": draw_video,
 }
 
 
-def as_jpeg(picture: Image.Image) -> bytes:
-    """As good as the size allows."""
+def as_jpeg(picture: Image.Image, most: int) -> bytes:
+    """As good as so many bytes allow."""
     for quality in range(90, 40, -5):
         file = BytesIO()
         picture.save(file, "JPEG", quality=quality, optimize=True)
-        if file.tell() <= MAX_BYTES:
+        if file.tell() <= most:
             break
     return file.getvalue()
 
@@ -130,7 +149,7 @@ def main() -> None:
         name = path.stem.removeprefix("sapiens2_")
         draw = DRAWN.get(name) or DRAWN[name.split("_")[0]]
         halves = torch.cat([scene.image, draw(scene)], dim=2)
-        path.with_suffix(".jpg").write_bytes(as_jpeg(Image.fromarray(to_uint8(halves))))
+        path.with_suffix(".jpg").write_bytes(as_jpeg(Image.fromarray(to_uint8(halves)), MAX_BYTES))
 
 
 if __name__ == "__main__":

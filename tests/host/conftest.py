@@ -24,7 +24,9 @@ import urllib.parse
 import urllib.request
 import uuid
 from pathlib import Path
+from typing import NamedTuple
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -143,6 +145,22 @@ def read_exr(path: Path) -> np.ndarray:
     return frame.to_ndarray() if frame.format.name == "grayf32le" else frame.to_ndarray(format="gbrpf32le")
 
 
+class Video(NamedTuple):
+    """A clip: (frames, H, W, 3) uint8, and how many of them make a second."""
+
+    frames: np.ndarray
+    fps: float
+
+
+def read_video(path: Path) -> Video:
+    """A file that Save Video wrote."""
+    clip = cv2.VideoCapture(str(path))
+    fps, frames = clip.get(cv2.CAP_PROP_FPS), []
+    while (read := clip.read())[0]:
+        frames.append(read[1])
+    return Video(np.stack(frames), fps)
+
+
 class Events:
     """Messages that ComfyUI pushes to a page, read from its websocket in the background."""
 
@@ -235,7 +253,7 @@ def make_odd_files(folder: Path) -> None:
 
 
 def make_inputs(folder: Path) -> None:
-    """The photo as three small frames, in an odd size, with alpha, and as ComfyUI's own example picture."""
+    """The photo as three small frames and a clip of them, in an odd size, and as ComfyUI's own example picture."""
     folder.mkdir(parents=True)
     with Image.open(PHOTO) as photo:
         small = photo.resize((256, 256))
@@ -248,6 +266,10 @@ def make_inputs(folder: Path) -> None:
         person = Image.new("L", (256, 256), 0)
         person.paste(255, (64, 0, 192, 256))
         person.save(folder / "mask.png")
+    clip = cv2.VideoWriter(str(folder / "example.mp4"), cv2.VideoWriter.fourcc(*"mp4v"), 24, (256, 256))
+    for number in range(3):
+        clip.write(cv2.imread(str(folder / f"frame{number}.png")))
+    clip.release()
 
 
 def place_pack(custom_nodes: Path) -> None:

@@ -12,12 +12,25 @@ import pytest
 from PIL import Image
 
 from sapiens2_core.hub import CATALOGUE
-from tests.host.conftest import read_exr
+from tests.host.conftest import read_exr, read_video
 
 PACK = Path(__file__).absolute().parents[2]
 WORKFLOWS = sorted((PACK / "workflows").glob("*.json"))
 #: Graphs that go on with a diffusion model, which isn't there when tests run.
-CONTINUED = [path for path in WORKFLOWS if path.stem.endswith(("_controlnet", "_inpaint"))]
+CONTINUED = [path for path in WORKFLOWS if path.stem.endswith(("_controlnet", "_inpaint", "_animate"))]
+VIDEO = PACK / "workflows" / "sapiens2_video.json"
+
+#: Nodes that load a model, and the folder it lies in.
+LOADERS = {
+    "Sapiens2LoadModel": "sapiens2",
+    "CheckpointLoaderSimple": "checkpoints",
+    "ControlNetLoader": "controlnet",
+    "UNETLoader": "diffusion_models",
+    "LoraLoaderModelOnly": "loras",
+    "CLIPLoader": "text_encoders",
+    "CLIPVisionLoader": "clip_vision",
+    "VAELoader": "vae",
+}
 
 NODES = {
     "Sapiens2LoadModel": ("Load Sapiens2", "Sapiens2"),
@@ -147,7 +160,9 @@ def to_prompt(workflow: dict, all_nodes: dict) -> dict:
     return prompt
 
 
-@pytest.mark.parametrize("path", [path for path in WORKFLOWS if path not in CONTINUED], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in WORKFLOWS if path not in (*CONTINUED, VIDEO)], ids=lambda path: path.stem
+)
 def test_workflow_runs(comfy, all_nodes, path):
     outputs = comfy.run(to_prompt(json.loads(path.read_text(encoding="utf-8")), all_nodes))
     shown = [file for output in outputs.values() for file in output.get("images", [])]
@@ -158,6 +173,17 @@ def test_workflow_runs(comfy, all_nodes, path):
     assert all(picture.shape[:2] == (256, 256) and picture.std() > 1 for picture in pictures)
     assert all(depth.shape == (256, 256, 3) and 1 < depth.mean() < 10 for depth in depths)  # metres
     assert all(model.stat().st_size > 100_000 for model in models)
+
+
+def test_video_workflow_gives_pose_and_face_frame_for_frame(comfy, all_nodes):
+    outputs = comfy.run(to_prompt(json.loads(VIDEO.read_text(encoding="utf-8")), all_nodes))
+    files = [file for output in outputs.values() for file in output["images"]]
+    clips = {file["filename"].rsplit("_", 2)[0]: read_video(comfy.saved(file)) for file in files}
+    pose, face = clips["sapiens2_video_pose"], clips["sapiens2_video_face"]
+    assert pose.frames.shape == (3, 256, 256, 3)
+    assert face.frames.shape == (3, 512, 512, 3)
+    assert pose.fps == face.fps == 24
+    assert min(*pose.frames.std((1, 2, 3)), *face.frames.std((1, 2, 3))) > 1
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -196,21 +222,19 @@ def test_workflow_boxes_do_not_overlap(path):
 def test_workflow_says_where_its_models_come_from(path):
     """In the form from which ComfyUI offers a download: https://docs.comfy.org, "models" of a node's properties."""
     nodes = json.loads(path.read_text(encoding="utf-8"))["nodes"]
-    loaders = {
-        "Sapiens2LoadModel": "sapiens2",
-        "CheckpointLoaderSimple": "checkpoints",
-        "ControlNetLoader": "controlnet",
-    }
     for node in nodes:
-        if node["type"] not in loaders:
+        if node["type"] not in LOADERS:
+            assert "models" not in node["properties"]
             continue
         (model,) = node["properties"]["models"]
         value = node["widgets_values"][0]
-        assert model["directory"] == loaders[node["type"]]
-        assert model["url"].endswith(f"/resolve/main/{model['name']}")
+        assert model["directory"] == LOADERS[node["type"]]
+        assert re.fullmatch(
+            rf"https://huggingface.co/[\w.-]+/[\w.-]+/resolve/main/([\w.-]+/)*{re.escape(model['name'])}", model["url"]
+        )
         if node["type"] == "Sapiens2LoadModel":
             assert model["name"] == CATALOGUE[value].filename
-            assert model["url"].startswith(f"https://huggingface.co/{value}/")
+            assert model["url"] == f"https://huggingface.co/{value}/resolve/main/{model['name']}"
         else:
             assert model["name"] == value
 
@@ -221,7 +245,7 @@ def test_continued_workflow_passes_the_checks_of_comfyui_up_to_its_models(comfy,
     with pytest.raises(urllib.error.HTTPError) as refused:
         comfy.json("/prompt", {"prompt": prompt})
     errors = json.loads(refused.value.read())["node_errors"]
-    assert {prompt[node]["class_type"] for node in errors} <= {"CheckpointLoaderSimple", "ControlNetLoader"}
+    assert {prompt[node]["class_type"] for node in errors} <= set(LOADERS)
     assert {error["type"] for found in errors.values() for error in found["errors"]} == {"value_not_in_list"}
 
 
