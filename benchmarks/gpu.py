@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.partial import CastingOperations, difference
 from benchmarks.stream import FEW, device_peak, with_estimator
 from sapiens2_core.checkpoint import load
+from sapiens2_core.compilation import compile_parts
 from sapiens2_core.config import SIZES, official_config, tiny_config
 from sapiens2_core.estimators import build
 from sapiens2_core.inference import Estimator
@@ -94,7 +95,7 @@ def compare(models: dict[str, nn.Module], device: torch.device, size: list[int],
         share = counter.get_total_flops() / times["ours"] / rate
         print(f"batch {batch}: frames/s {speeds}{ratio}; {share:.0%} of the matrix rate", flush=True)
     models.pop("transformers", None)
-    models["ours"].compile()
+    compile_parts(models["ours"])
     for batch, pixel_values in pixels.items():
         compiled = medians({"ours": forward_of(models["ours"], pixel_values)}, device, runs)["ours"]
         print(

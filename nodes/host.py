@@ -22,11 +22,12 @@ from torch import Tensor, nn
 
 from ..sapiens2_core import checkpoint
 from ..sapiens2_core.auto import AutoImageProcessor
+from ..sapiens2_core.compilation import compile_parts
 from ..sapiens2_core.config import official_config
 from ..sapiens2_core.download import download
 from ..sapiens2_core.hub import CATALOGUE, WEIGHTS_LICENSE_URL
 from ..sapiens2_core.inference import Estimator
-from ..sapiens2_core.precision import choose_dtype
+from ..sapiens2_core.precision import FP8_WEIGHTS, choose_dtype
 from .inputs import check_image
 from .sockets import LoadedEstimator
 
@@ -172,15 +173,16 @@ def checkpoint_fingerprint(name: str) -> str:
 
 
 #: Loaded checkpoints that something still uses, so that two loaders of one file share its weights.
-_loaded: weakref.WeakValueDictionary[tuple[str, torch.dtype], LoadedEstimator] = weakref.WeakValueDictionary()
+_loaded: weakref.WeakValueDictionary[tuple[Any, ...], LoadedEstimator] = weakref.WeakValueDictionary()
 
 
-def load_estimator(name: str, precision: str) -> LoadedEstimator:
+def load_estimator(name: str, precision: str, compiled: bool = False) -> LoadedEstimator:
     """Loads a checkpoint, or returns the one loaded already.
 
     Args:
         name: a value of :func:`checkpoint_names`.
-        precision: "auto", "bf16", "fp16" or "fp32".
+        precision: "auto", "bf16", "fp16", "fp32" or "fp8 weights".
+        compiled: whether the network compiles itself when it first runs.
 
     Raises:
         ValueError: it isn't there and can't be had, isn't a Sapiens2 checkpoint or is broken.
@@ -188,11 +190,17 @@ def load_estimator(name: str, precision: str) -> LoadedEstimator:
     path = provide_checkpoint(name)
     device = comfy.model_management.get_torch_device()
     dtype = choose_dtype(device, precision)
-    key = (fingerprint(path), dtype)
+    fp8_weights = precision == FP8_WEIGHTS
+    key = (fingerprint(path), dtype, fp8_weights, compiled)
     loaded = _loaded.get(key)
     if loaded is None:
-        network = checkpoint.load(path, dtype=dtype, operations=comfy.ops.manual_cast)
-        patcher = comfy.model_patcher.CoreModelPatcher(
+        network = checkpoint.load(path, dtype=dtype, operations=comfy.ops.manual_cast, fp8_weights=fp8_weights)
+        patcher_class = comfy.model_patcher.CoreModelPatcher
+        if compiled:
+            compile_parts(network)
+            # The other one may bring weights to the device while layers run, which can't be compiled.
+            patcher_class = comfy.model_patcher.ModelPatcher
+        patcher = patcher_class(
             Sapiens2(network), load_device=device, offload_device=comfy.model_management.unet_offload_device()
         )
         processor = AutoImageProcessor.from_pretrained(path)
@@ -201,12 +209,12 @@ def load_estimator(name: str, precision: str) -> LoadedEstimator:
     return loaded
 
 
-def describe(name: str, precision: str, loaded: LoadedEstimator) -> str:
-    """What a checkpoint is that was loaded by this name and precision, in a few lines for people."""
+def describe(name: str, precision: str, compiled: bool, loaded: LoadedEstimator) -> str:
+    """What a checkpoint is that was loaded by this name, precision and so on, in a few lines for people."""
     info = checkpoint.inspect(provide_checkpoint(name))
     height, width = info.config.image_height_width
     dtype = str(loaded.estimator.dtype).removeprefix("torch.")
-    chosen = f"{dtype} (chosen for this device)" if precision == "auto" else dtype
+    chosen = f"{dtype} (chosen for this device)" if precision in ("auto", FP8_WEIGHTS) else dtype
     return "\n".join(
         (
             f"checkpoint: {name}",
@@ -216,7 +224,8 @@ def describe(name: str, precision: str, loaded: LoadedEstimator) -> str:
             f"size: {info.size}, {info.num_parameters / 1e6:,.1f} M parameters, {info.num_bytes / 2**20:,.1f} MiB",
             f"layout: {info.layout}, stored as {str(info.dtype).removeprefix('torch.')}",
             f"native input: {width} × {height}",
-            f"computes in: {chosen} on {loaded.estimator.device}",
+            f"computes in: {chosen} on {loaded.estimator.device}{', compiled' if compiled else ''}",
+            *(["weights of linear layers kept in: float8_e4m3fn"] if precision == FP8_WEIGHTS else []),
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..sapiens2_core.precision import PRECISIONS
+from ..sapiens2_core.precision import FP8_WEIGHTS, PRECISIONS
 from . import host
 from .sockets import EstimatorSocket
 
@@ -35,11 +35,21 @@ class Sapiens2LoadModel(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "precision",
-                    options=["auto", *PRECISIONS],
+                    options=["auto", *PRECISIONS, FP8_WEIGHTS],
                     default="auto",
                     tooltip="Numbers that the network computes in. auto: bf16 where the device is good at it, else "
                     "fp16 on a GPU and fp32 on a CPU. bf16 and fp16 halve the memory and are faster on most GPUs; "
-                    "fp32 is the most exact, and the cure when a result isn't finite.",
+                    "fp32 is the most exact, and the cure when a result isn't finite. fp8 weights: keeps most "
+                    "weights in 8 bits and computes as auto does; half of bf16's memory, for a large checkpoint on a "
+                    "small GPU, and less exact.",
+                ),
+                io.Boolean.Input(
+                    "compile",
+                    default=False,
+                    optional=True,
+                    tooltip="On: the network is compiled when it first runs, and again for another batch_size; that "
+                    "takes a minute or more, then each frame takes less time. For long clips. Needs Triton on a GPU "
+                    "(part of PyTorch on Linux), and a C++ compiler on a CPU.",
                 ),
             ],
             outputs=[
@@ -60,12 +70,12 @@ class Sapiens2LoadModel(io.ComfyNode):
         return True
 
     @classmethod
-    def fingerprint_inputs(cls, checkpoint: str | None, precision: str) -> str:
+    def fingerprint_inputs(cls, checkpoint: str | None, precision: str, compile: bool = False) -> str:
         """Loads again when the file was replaced; which file a linked value names isn't known yet."""
         return "" if checkpoint is None else host.checkpoint_fingerprint(checkpoint)
 
     @classmethod
-    def execute(cls, checkpoint: str, precision: str) -> io.NodeOutput:
+    def execute(cls, checkpoint: str, precision: str, compile: bool = False) -> io.NodeOutput:
         """Loads, or finds it loaded; downloads it before, if need be."""
-        loaded = host.load_estimator(checkpoint, precision)
-        return io.NodeOutput(loaded, host.describe(checkpoint, precision, loaded))
+        loaded = host.load_estimator(checkpoint, precision, compile)
+        return io.NodeOutput(loaded, host.describe(checkpoint, precision, compile, loaded))

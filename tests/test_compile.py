@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from sapiens2_core.compilation import compile_parts
 from sapiens2_core.config import tiny_config
-from sapiens2_core.estimators import MODEL_CLASSES
+from sapiens2_core.estimators import MODEL_CLASSES, build
 from sapiens2_core.pretrained import Sapiens2PreTrainedModel
 from sapiens2_core.tasks import TASKS
 
@@ -101,3 +102,24 @@ def test_mirrored_and_masked_inputs_are_one_graph():
         hidden = torch.compile(masked, fullgraph=True, backend="eager")(PIXELS, bool_masked_pos=mask)
         torch.testing.assert_close(flipped.heatmaps, pose(PIXELS, flip_pairs=pairs).heatmaps)
         torch.testing.assert_close(hidden.last_hidden_state, masked(PIXELS, bool_masked_pos=mask).last_hidden_state)
+
+
+@pytest.mark.parametrize("task", ["normal", "seg", "pointmap"])
+def test_a_network_compiled_in_parts_has_one_graph_for_each_kind_of_part(task):
+    torch.manual_seed(0)
+    model = build(tiny_config(task), task).eval()
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, _inputs: list[Tensor]):
+        graphs.append(graph)
+        return graph.forward
+
+    with torch.no_grad():
+        expected = model(PIXELS)
+        names = list(model.state_dict())
+        compile_parts(model, backend)
+        actual = model(PIXELS)
+    assert len(graphs) == (4 if task == "pointmap" else 3)  # 18 layers, some of grouped queries; one head or two
+    assert list(model.state_dict()) == names
+    for ours, theirs in zip(tensors(actual), tensors(expected), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4 * theirs.std().item())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 
 import numpy as np
@@ -12,9 +13,12 @@ CATALOGUE_NAME = "facebook/sapiens2-normal-0.4b"
 FIRST_TO_DOWNLOAD = "facebook/sapiens2-pose-0.8b"
 
 
-def normals_graph(checkpoint: str, frames: int = 3, precision: str = "fp32", batch_size: int = 1) -> dict:
+def normals_graph(
+    checkpoint: str, frames: int = 3, precision: str = "fp32", batch_size: int = 1, compiled: bool = False
+) -> dict:
+    load = {"checkpoint": checkpoint, "precision": precision, "compile": compiled}
     return {
-        "load": {"class_type": "Sapiens2LoadModel", "inputs": {"checkpoint": checkpoint, "precision": precision}},
+        "load": {"class_type": "Sapiens2LoadModel", "inputs": load},
         "photo": {"class_type": "LoadImage", "inputs": {"image": "frame0.png"}},
         "clip": {"class_type": "RepeatImageBatch", "inputs": {"image": ["photo", 0], "amount": frames}},
         "normals": {
@@ -130,13 +134,24 @@ def test_a_file_s_path_stays_good_beside_its_catalogue_name(comfy):
     assert np.array_equal(pictures[0], pictures[2])
 
 
-def test_half_precision_gives_nearly_the_same_normals(comfy):
-    exact, half = (
-        np.stack(comfy.pictures(comfy.run(normals_graph("tiny_normal.safetensors", precision=precision))["show"]))
-        for precision in ("fp32", "bf16")
+@pytest.mark.parametrize(("precision", "most"), [("bf16", 8), ("fp8 weights", 24)])
+def test_lower_precision_gives_nearly_the_same_normals(comfy, precision, most):
+    exact, lower = (
+        np.stack(comfy.pictures(comfy.run(normals_graph("tiny_normal.safetensors", precision=chosen))["show"]))
+        for chosen in ("fp32", precision)
     )
-    difference = np.abs(exact.astype(int) - half)
-    assert 0 < np.median(difference) <= 8
+    difference = np.abs(exact.astype(int) - lower)
+    assert 0 < np.median(difference) <= most
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_network_gives_the_same_normals(comfy):
+    outputs = [
+        comfy.run(normals_graph("tiny_normal.safetensors", frames=1, compiled=compiled)) for compiled in (False, True)
+    ]
+    assert "float32 on cpu, compiled" in outputs[1]["info"]["text"][0]
+    plain, compiled = (np.stack(comfy.pictures(output["show"])).astype(int) for output in outputs)
+    assert np.abs(plain - compiled).max() <= 1
 
 
 def test_result_is_the_same_after_comfyui_unloaded_the_models(comfy):
