@@ -14,12 +14,12 @@ exports.onPage = async function (script) {
     page.setDefaultTimeout(60_000);
     const errors = [];
     page.on("pageerror", (error) => errors.push(String(error)));
-    await page.goto(task.address, { waitUntil: "domcontentloaded" });
+    // A new visitor is shown templates first.
+    const seen = new URL("api/settings/Comfy.TutorialCompleted", task.address);
+    await fetch(seen, { method: "POST", body: "true", headers: { "Content-Type": "application/json" } });
+    await page.goto(task.address, { waitUntil: "networkidle" });
     await page.waitForFunction(() => window.app?.graph && window.app.extensionManager?.setting && window.LiteGraph);
     await page.waitForFunction(() => "Sapiens2LoadModel" in LiteGraph.registered_node_types);
-    // A new visitor is shown templates first.
-    await page.evaluate(() => app.extensionManager.setting.set("Comfy.TutorialCompleted", true));
-    await page.keyboard.press("Escape");
 
     const open = async (graph) => {
       await page.evaluate((graph) => app.loadGraphData(graph, true, true), graph);
