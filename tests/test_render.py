@@ -2,7 +2,7 @@ import cv2
 import pytest
 import torch
 
-from sapiens2_core import compositing, render
+from sapiens2_core import render
 from sapiens2_core.body_parts import BODY_PARTS
 from sapiens2_core.keypoints import KEYPOINT_COLORS, SKELETON
 from sapiens2_core.results import FramePose
@@ -56,23 +56,6 @@ def test_normal_backgrounds_keep_the_masks_soft_edge():
     black = render.normal_background(pictures, mask, "black")
     torch.testing.assert_close(black[1, 0, 0], torch.tensor([0.25, 0.125, 0.0]))
     assert render.normal_background(pictures, mask, "keep") is pictures
-
-
-def test_straight_colour_undoes_premultiplication_and_composite_follows_the_formula():
-    colour = torch.tensor([0.2, 0.6, 1.0])[:, None, None].expand(3, 2, 2)
-    alpha = torch.tensor([[[0.0, 0.25], [0.5, 1.0]]])
-    foreground = colour * alpha
-    straight = compositing.straight_colour(foreground, alpha)
-    torch.testing.assert_close(straight[:, alpha[0] > 0], colour[:, alpha[0] > 0])
-    assert (straight[:, 0, 0] == 0).all()
-    background = torch.tensor([1.0, 0.0, 0.5])[:, None, None]
-    torch.testing.assert_close(
-        compositing.composite(foreground, alpha, background), colour * alpha + background * (1 - alpha)
-    )
-
-
-def test_straight_colour_is_clamped_where_the_network_breaks_the_rule():
-    assert compositing.straight_colour(torch.full((1, 3, 1, 1), 0.9), torch.full((1, 1, 1, 1), 0.3)).max() == 1
 
 
 def test_depth_colours():

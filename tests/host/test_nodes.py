@@ -192,6 +192,14 @@ def test_matting_gives_straight_colour_alpha_and_composite(comfy, color_from):
     assert_pictures_match(
         comfy.pictures(outputs[rgba]), [torch.cat([c, m.alpha]) for c, m in zip(colors, mattes, strict=True)]
     )
+    # What another program makes of the saved cut-out is the composite, where colour isn't brighter than its alpha.
+    # Save Image rounds down, colour and alpha alike.
+    for saved, wanted, matte in zip(comfy.pictures(outputs[rgba]), composites, mattes, strict=True):
+        cutout = torch.from_numpy(saved.copy()).movedim(-1, 0).double() / 255
+        seen = cutout[:3] * cutout[3:] + (1 - cutout[3:]) * background
+        fits = (matte.foreground <= matte.alpha).all(0) | (color_from == "photo")
+        assert fits.float().mean() > 0.1
+        assert (seen - wanted).abs()[:, fits].max() <= 2 / 255
 
 
 def test_matting_puts_people_on_a_background_picture(comfy):
