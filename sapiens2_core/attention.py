@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .config import Sapiens2Config
 from .norms import RMSNorm
+from .onednn import linear_class
 
 
 def patch_center_coordinates(grid: tuple[int, int], device: torch.device) -> Tensor:
@@ -121,13 +122,14 @@ class Sapiens2Attention(nn.Module):
 
     def __init__(self, config: Sapiens2Config, num_key_value_heads: int, qk_norm: bool, operations=nn) -> None:
         super().__init__()
+        linear = linear_class(operations)
         hidden, key_value = config.hidden_size, num_key_value_heads * config.head_dim
         self.head_dim = config.head_dim
         self.dropout = config.attention_dropout
-        self.q_proj = operations.Linear(hidden, hidden, bias=config.query_bias)
-        self.k_proj = operations.Linear(hidden, key_value, bias=config.key_bias)
-        self.v_proj = operations.Linear(hidden, key_value, bias=config.value_bias)
-        self.o_proj = operations.Linear(hidden, hidden, bias=config.proj_bias)
+        self.q_proj = linear(hidden, hidden, bias=config.query_bias)
+        self.k_proj = linear(hidden, key_value, bias=config.key_bias)
+        self.v_proj = linear(hidden, key_value, bias=config.value_bias)
+        self.o_proj = linear(hidden, hidden, bias=config.proj_bias)
         self.q_norm = RMSNorm(config.head_dim, config.rms_norm_eps) if qk_norm else nn.Identity()
         self.k_norm = RMSNorm(config.head_dim, config.rms_norm_eps) if qk_norm else nn.Identity()
 

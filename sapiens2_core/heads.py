@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from . import onednn
 from .config import Sapiens2Config
 from .norms import ChannelRMSNorm, InstanceNorm
 
@@ -21,6 +22,9 @@ class Sapiens2ConvLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) → (B, out_channels, H', W')."""
+        if onednn.helps(self.convolution, x):
+            side = getattr(self.pixel_shuffle, "upscale_factor", 1)
+            return onednn.finish(onednn.convolve(self.convolution, x, side), self.norm.for_strips)
         x = self.norm(self.pixel_shuffle(self.convolution(x)))
         return F.silu(x, inplace=not torch.is_grad_enabled())
 
@@ -66,7 +70,7 @@ class Sapiens2Head(nn.Module):
         x = self.input_conv(feature_map)
         for layer in (*self.upsample_layers, *self.conv_layers):
             x = layer(x)
-        return self.predictor(x)
+        return self.predictor(x).contiguous()
 
 
 class Sapiens2PointmapScaleMLPBlock(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from .attention import Sapiens2Attention
 from .config import Sapiens2Config
 from .norms import LayerScale, RMSNorm
+from .onednn import linear_class
 
 ACTIVATIONS = {"silu": F.silu, "gelu": F.gelu, "relu": F.relu}
 
@@ -18,8 +19,8 @@ class Sapiens2MLP(nn.Module):
 
     def __init__(self, config: Sapiens2Config, operations=nn) -> None:
         super().__init__()
-        self.up_proj = operations.Linear(config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
-        self.down_proj = operations.Linear(config.intermediate_size, config.hidden_size, bias=config.mlp_bias)
+        self.up_proj = linear_class(operations)(config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
+        self.down_proj = linear_class(operations)(config.intermediate_size, config.hidden_size, bias=config.mlp_bias)
         self.act_fn = ACTIVATIONS[config.hidden_act]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -32,7 +33,7 @@ class Sapiens2GatedMLP(Sapiens2MLP):
 
     def __init__(self, config: Sapiens2Config, operations=nn) -> None:
         super().__init__(config, operations)
-        self.gate_proj = operations.Linear(config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
+        self.gate_proj = linear_class(operations)(config.hidden_size, config.intermediate_size, bias=config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, C) → (…, C)."""

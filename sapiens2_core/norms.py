@@ -6,9 +6,13 @@ where it was: so each is cast to its input's device and type where it is used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from . import onednn
 
 
 class RMSNorm(nn.Module):
@@ -31,6 +35,10 @@ class ChannelRMSNorm(RMSNorm):
         """(B, C, H, W) → the same shape."""
         return super().forward(x.movedim(1, -1)).movedim(-1, 1)
 
+    def for_strips(self, _maps: Tensor) -> Callable[[Tensor], Tensor]:
+        """See :func:`.onednn.finish`."""
+        return super().forward
+
 
 class InstanceNorm(nn.Module):
     """InstanceNorm2d without parameters. Functional: ComfyUI's operations namespace has no such layer."""
@@ -38,6 +46,10 @@ class InstanceNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) → the same shape, each channel of mean 0 and variance 1."""
         return F.instance_norm(x)
+
+    def for_strips(self, maps: Tensor) -> Callable[[Tensor], Tensor]:
+        """See :func:`.onednn.finish`."""
+        return onednn.standardiser(maps)
 
 
 class LayerScale(nn.Module):

@@ -40,6 +40,10 @@ def network(class_name: str) -> Sapiens2PreTrainedModel:
     return MODEL_CLASSES[class_name](config)
 
 
+#: Without compiling, inference on a CPU may take other kernels (sapiens2_core/onednn.py).
+NEAR = {"rtol": 1e-4, "atol": 2e-5}
+
+
 def tensors(outputs) -> list[Tensor]:
     """All tensors of an output, those in tuples too."""
     values = [getattr(outputs, field.name) for field in dataclasses.fields(outputs)]
@@ -60,7 +64,7 @@ def test_inference_is_one_graph(class_name):
         actual = torch.compile(model, fullgraph=True, backend="eager")(PIXELS)
     assert type(actual) is type(expected)
     for ours, theirs in zip(tensors(actual), tensors(expected), strict=True):
-        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(ours, theirs, **NEAR)
 
 
 @pytest.mark.parametrize("task", LABELS)
@@ -89,7 +93,7 @@ def test_what_can_be_asked_of_a_backbone_is_one_graph():
     assert isinstance(actual, type(expected))
     assert [len(part) for part in (actual.cls_tokens, actual.hidden_states, actual.attentions)] == [2, 3, 2]
     for ours, theirs in zip(tensors(actual), tensors(expected), strict=True):
-        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(ours, theirs, **NEAR)
 
 
 def test_mirrored_and_masked_inputs_are_one_graph():
@@ -100,8 +104,9 @@ def test_mirrored_and_masked_inputs_are_one_graph():
     with torch.inference_mode():
         flipped = torch.compile(pose, fullgraph=True, backend="eager")(PIXELS, flip_pairs=pairs)
         hidden = torch.compile(masked, fullgraph=True, backend="eager")(PIXELS, bool_masked_pos=mask)
-        torch.testing.assert_close(flipped.heatmaps, pose(PIXELS, flip_pairs=pairs).heatmaps)
-        torch.testing.assert_close(hidden.last_hidden_state, masked(PIXELS, bool_masked_pos=mask).last_hidden_state)
+        torch.testing.assert_close(flipped.heatmaps, pose(PIXELS, flip_pairs=pairs).heatmaps, **NEAR)
+        expected = masked(PIXELS, bool_masked_pos=mask).last_hidden_state
+        torch.testing.assert_close(hidden.last_hidden_state, expected, **NEAR)
 
 
 @pytest.mark.parametrize("task", ["normal", "seg", "pointmap"])
