@@ -51,6 +51,14 @@ onPage(async ({ page, task, open, shot }) => {
   steps.shares = await picker
     .locator(".s2bp-found")
     .evaluateAll((rows) => rows.map((row) => [row.dataset.part, row.querySelector(".s2bp-share").textContent]));
+  // Saved pictures are shown on their nodes: by the canvas, or as elements.
+  const previews = await page.waitForFunction(() => {
+    const shown = app.graph.nodes
+      .filter((node) => node.type === "SaveImage")
+      .map((node) => node.imgs?.[0] ?? document.querySelector(`[data-node-id="${node.id}"] img`));
+    return shown.every((picture) => picture?.naturalWidth) && shown.map((picture) => picture.naturalWidth);
+  });
+  steps.previews = await previews.jsonValue();
   await shot(`picker-${task.vue ? "vue" : "classic"}`);
   return steps;
 }).catch((error) => {

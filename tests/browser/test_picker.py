@@ -74,5 +74,9 @@ def test_after_a_run_the_found_parts_are_shown_with_their_share(steps, comfy):
     assert dict(steps["shares"]) == shown
 
 
+def test_after_a_run_the_saved_pictures_are_seen(steps):
+    assert steps["previews"] == [256, 256]
+
+
 def test_the_page_has_no_errors(steps):
     assert steps["errors"] == []
