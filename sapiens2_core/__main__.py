@@ -1,4 +1,4 @@
-"""The command line: ``python -m sapiens2_core predict | inspect | make-random``."""
+"""The command line: ``python -m sapiens2_core demo | predict | inspect | make-random``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from .checkpoint import inspect
 from .config import SIZES, official_config, tiny_config
+from .demo.command import run_demo, table
 from .estimators import build
 from .hub import resolve
 from .inference import Box, Estimator, check_boxes
@@ -29,6 +30,7 @@ logger = logging.getLogger("sapiens2")
 #: How layouts are named to people.
 _LAYOUTS = {"original": "the authors' names", "transformers": "transformers' names"}
 _CHECKPOINT_HELP = ".safetensors file, folder of one, or repository on the Hugging Face hub (owner/name)"
+_DEMO_SCENE = 11
 _DTYPES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 
 
@@ -178,10 +180,31 @@ def make_random(arguments: argparse.Namespace) -> None:
     )
 
 
+def demo(arguments: argparse.Namespace) -> None:
+    """Runs every task on a mannequin."""
+    values = run_demo(arguments.checkpoints, arguments.output, arguments.scene)
+    print(f"Against the truth:\n{table(values)}\n")
+    print(
+        f"Look at {arguments.output / 'contact_sheet.png'}; the rest of {arguments.output} is the data.\n"
+        "These are toy networks that know rendered mannequins alone: for photos, get Sapiens2's own checkpoints."
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sapiens2_core", description="Sapiens2: people in pictures.")
     parser.add_argument("--verbose", action="store_true", help="say more; show where an error came from")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser(
+        "demo",
+        help="run every task on a drawn mannequin, with toy networks that were trained on others",
+        description="Draws a mannequin, runs every task with toy networks (python -m tools.train_demo trains them) and "
+        "writes a contact sheet, the data and the truth.",
+    )
+    command.add_argument("--checkpoints", type=Path, required=True, help="folder of the toy networks")
+    command.add_argument("--output", type=Path, default=Path("output/demo"), help="folder; default output/demo")
+    command.add_argument("--scene", type=int, default=_DEMO_SCENE, help=f"which mannequin; default {_DEMO_SCENE}")
+    command.set_defaults(run=demo)
 
     command = commands.add_parser(
         "predict",

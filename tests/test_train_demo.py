@@ -7,10 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from sapiens2_core import Estimator, Sapiens2ImageProcessor
+from sapiens2_core.__main__ import main
 from sapiens2_core.checkpoint import inspect
-from sapiens2_core.demo import MannequinDataset, random_scene, render
+from sapiens2_core.demo import MannequinDataset, measures, random_scene, render
 from sapiens2_core.demo.figure import swap_sided_labels
 from sapiens2_core.results import FrameMatte, FramePointmap, FramePose, PersonPose
 from tools import demo_pool, evaluate_demo, train_demo
@@ -187,7 +189,7 @@ def perfect(task: str, truth, factor: float = 1.0):
     """What a network would find that sees everything; depth and focal length ``factor`` times as large."""
     people = [
         PersonPose(truth.keypoints[number], torch.ones(308), tuple(truth.boxes[number].tolist()))
-        for number in evaluate_demo.visible_people(truth)
+        for number in measures.visible_people(truth)
     ]
     return {
         "seg": truth.labels,
@@ -206,16 +208,16 @@ def truths():
 
 @pytest.mark.parametrize("task", train_demo.TASK_NAMES)
 def test_truth_reaches_every_bar(task, truths):
-    values = evaluate_demo._EVALUATIONS[task](iter([(perfect(task, truth), truth) for truth in truths]))
-    measures = [measure for measure in evaluate_demo.MEASURES if measure.task == task]
-    for measure, value in zip(measures, values, strict=True):
+    values = measures.measure(task, [(perfect(task, truth), truth) for truth in truths])
+    assert list(values) == [measure for measure in measures.MEASURES if measure.task == task]
+    for measure, value in values.items():
         assert value == pytest.approx(1.0 if measure.is_better_above else 0.0, abs=0.05)  # acos near 1 is coarse
         assert measure.passes(value)
 
 
 def test_depth_and_focal_length_are_measured_apart(truths):
     frames = [(perfect("pointmap", truth, 1.1), truth) for truth in truths]
-    depth, depth_at_true_focal_length, focal_length = evaluate_demo._EVALUATIONS["pointmap"](iter(frames))
+    depth, depth_at_true_focal_length, focal_length = measures.measure("pointmap", frames).values()
     assert (depth, focal_length) == pytest.approx((0.1, 0.1))
     assert depth_at_true_focal_length == pytest.approx(0.0, abs=1e-6)
 
@@ -230,20 +232,44 @@ def test_missed_keypoints_and_swapped_parts_count(truths):
         )
         for frame in people
     ]
-    assert evaluate_demo._EVALUATIONS["pose"](iter(zip(moved, truths, strict=True))) == [0.0]
+    assert list(measures.measure("pose", zip(moved, truths, strict=True)).values()) == [0.0]
     labels = torch.zeros(2, 4, dtype=torch.uint8)
     labels[1] = 6
     found = labels.clone()
     found[1, 2:] = 15  # half of the left hand is called the right
-    ious = evaluate_demo.part_ious(iter([(found, SimpleNamespace(labels=labels))]))
+    ious = measures.part_ious([(found, SimpleNamespace(labels=labels))])
     assert ious == {0: 1.0, 6: 0.5}
 
 
 def test_the_evaluation_prints_a_table_beside_the_bars(trained, capsys):
     _, folder = trained
     values = evaluate_demo.main([str(folder), "--scenes", "2"])
-    assert list(values) == list(evaluate_demo.MEASURES)
+    assert list(values) == list(measures.MEASURES)
     printed = capsys.readouterr().out
-    assert all(measure.name in printed for measure in evaluate_demo.MEASURES)
+    assert all(measure.name in printed for measure in measures.MEASURES)
     assert "≥     0.7" in printed or "≥ 0.7" in printed
     assert "not reached" in printed
+
+
+def test_the_demo_command_writes_a_sheet_the_data_and_a_table(trained, tmp_path, capsys):
+    words = ["demo", "--checkpoints", str(trained[1]), "--output", str(tmp_path / "demo"), "--scene", "3"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert all(row.name in printed for row in measures.MEASURES)
+    with Image.open(tmp_path / "demo" / "contact_sheet.png") as sheet:
+        assert sheet.size[0] == 4 * 384
+        assert len(sheet.convert("RGB").getcolors(10**7)) > 5000
+    truth = np.load(tmp_path / "demo" / "mannequin_truth.npz")
+    labels = np.load(tmp_path / "demo" / "mannequin_labels.npz")["labels"]
+    assert truth["labels"].shape == labels.shape == (512, 384)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["--scene", "10000"], "choose one from 0 to 9999"), (["--scene", "3"], "lacks mannequin_pose.safetensors")],
+)
+def test_what_the_demo_command_lacks_is_explained_before_anything_is_written(tmp_path, capsys, words, message):
+    output = tmp_path / "demo"
+    assert main(["demo", "--checkpoints", str(tmp_path), "--output", str(output), *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not output.exists()

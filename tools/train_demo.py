@@ -29,6 +29,7 @@ from tqdm import tqdm
 
 from sapiens2_core.body_parts import BODY_PARTS
 from sapiens2_core.config import Sapiens2Config, Sapiens2HeadConfig
+from sapiens2_core.demo.checkpoints import checkpoint_name, demo_tasks
 from sapiens2_core.estimators import build
 from sapiens2_core.files import replacing
 from sapiens2_core.heatmap_targets import keypoints_to_heatmaps
@@ -38,7 +39,7 @@ from sapiens2_core.losses import albedo_loss, heatmap_loss, matting_loss, normal
 from sapiens2_core.tasks import TASKS
 from tools.demo_pool import TrainingRows, batches, open_pool
 
-TASK_NAMES = ("pose", "seg", "normal", "pointmap", "matting", "albedo")
+TASK_NAMES = demo_tasks()
 
 #: What each task's loss counts, so that none of them drowns the others: about one over its value after minutes.
 LOSS_WEIGHTS = {"pose": 600.0, "seg": 1.0, "normal": 1.5, "pointmap": 3.0, "matting": 3.0, "albedo": 4.0}
@@ -257,7 +258,7 @@ class Training:
         """Writes the averaged networks, one fp16 checkpoint a task, in the authors' layout."""
         paths = []
         for task, estimator in self.average.by_task.items():
-            paths.append(folder / f"mannequin_{task}.safetensors")
+            paths.append(folder / checkpoint_name(task))
             copy.deepcopy(estimator).half().save_checkpoint(paths[-1])
         return paths
 
