@@ -230,7 +230,10 @@ def test_one_seed_trains_the_same_network_as_in_transformers(changes):
         quiet = ours.eval()(PIXELS).normals
         assert torch.equal(quiet, ours(PIXELS).normals)
     is_random = changes != {"pos_embed_rescale": None}
-    assert torch.equal(again, results[0]) == torch.equal(again, quiet) == (not is_random)
+    assert torch.equal(again, quiet) == (not is_random)
+    # Recording gradients may take other kernels (sapiens2_core/onednn.py): equal but for the last digits.
+    is_same = torch.allclose(again, results[0], rtol=0, atol=1e-4 * quiet.std().item())
+    assert is_same == (not is_random)
 
 
 def test_positions_move_within_their_ranges():
