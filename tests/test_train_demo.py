@@ -98,17 +98,46 @@ def test_mirrored_part_ids_agree_with_the_figures():
 
 
 def test_a_row_depends_on_its_position_alone_and_every_epoch_holds_every_row(pool):
-    rows, again = (demo_pool.TrainingRows(pool, seed=5) for _ in range(2))
+    rows, again = (demo_pool.TrainingRows(pool, seed=5, stride=2) for _ in range(2))
     for name, value in rows[13].items():
         assert value.equal(again[13][name]), name
     epochs = [[rows.index(position) for position in range(start, start + 10)] for start in (0, 10)]
     assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(10))
     assert epochs[0] != epochs[1]
-    assert not rows[13]["image"].equal(demo_pool.TrainingRows(pool, seed=6)[13]["image"])
+    assert not rows[13]["image"].equal(demo_pool.TrainingRows(pool, seed=6, stride=2)[13]["image"])
+
+
+def test_shrunk_maps_are_means_of_what_lies_on_people(pool):
+    row = demo_pool.unpack(pool[3])
+    small = demo_pool.shrunk(row, 4)
+    people = (row["labels"] > 0).numpy()
+    ys, xs = np.nonzero(people[: SIZE[0] // 4 * 4 : 4, : SIZE[1] // 4 * 4 : 4])  # corners of blocks on people
+    assert len(ys) > 20
+    for y, x in zip(ys[::7], xs[::7], strict=True):
+        block = np.s_[..., 4 * y : 4 * y + 4, 4 * x : 4 * x + 4]
+        inside = people[block[1:]]
+        assert bool(small["mask"][0, y, x]) == (inside.sum() > 8)
+        for name in ("points", "albedo"):
+            expected = row[name].numpy()[block][:, inside].mean(axis=1)
+            np.testing.assert_allclose(small[name][:, y, x], expected, rtol=1e-4)
+        mean = row["normals"].numpy()[block][:, inside].mean(axis=1)
+        np.testing.assert_allclose(small["normals"][:, y, x], mean / np.linalg.norm(mean), atol=1e-4)
+        np.testing.assert_allclose(small["alpha"][0, y, x], row["alpha"].numpy()[block].mean(), rtol=1e-4)
+    assert small["image"] is row["image"]
+    assert small["labels"] is row["labels"]
+
+
+def test_shares_count_the_labels_of_each_block(pool):
+    labels = demo_pool.unpack(pool[3])["labels"].long()[None]
+    found = train_demo.shares(labels, 4)
+    assert found.shape == (1, 29, SIZE[0] // 4, SIZE[1] // 4)
+    for y, x in ((0, 0), (12, 10), (20, 12), (31, 23)):
+        block = labels[0, 4 * y : 4 * y + 4, 4 * x : 4 * x + 4]
+        torch.testing.assert_close(found[0, :, y, x], torch.bincount(block.flatten(), minlength=29) / 16)
 
 
 def test_crops_are_the_processors(pool):
-    row = demo_pool.TrainingRows(pool, seed=0)[4]
+    row = demo_pool.TrainingRows(pool, seed=0, stride=2)[4]
     processor = Sapiens2ImageProcessor(size=SIZE, do_rescale=False)
     expected = processor([row["image"]], boxes=[[row["box"].tolist()]], return_tensors="pt")["pixel_values"]
     torch.testing.assert_close(train_demo.normalised(row["crop"][None]), expected, rtol=0, atol=1e-4)
@@ -172,7 +201,7 @@ def test_a_resumed_run_goes_on_to_the_same_bits(trained, pool_folder, tmp_path, 
 def test_every_loss_moves_its_own_head_and_the_backbone(trained, pool):
     training, _ = trained
     networks = training.networks
-    rows = torch.utils.data.default_collate([demo_pool.TrainingRows(pool, seed=0)[0]])
+    rows = torch.utils.data.default_collate([demo_pool.TrainingRows(pool, seed=0, stride=2)[0]])
     outputs = networks(train_demo.normalised(rows["image"]), train_demo.normalised(rows["crop"]))
     found = train_demo.losses(outputs, rows, train_demo.class_weights(pool))
     assert set(found) == set(train_demo.TASK_NAMES) == set(train_demo.LOSS_WEIGHTS)

@@ -96,12 +96,29 @@ def open_pool(folder: Path, rows: int, size: Size, seed: int = 0, workers: int =
     return np.load(path, mmap_mode="r")
 
 
+def shrunk(row: dict[str, Tensor], stride: int) -> dict[str, Tensor]:
+    """The row with maps as small as the networks give them, and ``mask`` (1, H, W), where more than half is people.
+
+    Each pixel is the mean of ``stride`` × ``stride`` ones: of all for colours and alpha, of those on people for normals,
+    points and albedo. The picture and the labels stay as they are.
+    """
+
+    def mean(values: Tensor) -> Tensor:
+        return F.avg_pool2d(values, stride)
+
+    people = (row["labels"] > 0).float()[None]
+    share = mean(people)
+    small = {name: mean(row[name]) for name in ("foreground", "alpha")}
+    small |= {name: mean(row[name] * people) / share.clamp(min=1e-6) for name in ("normals", "points", "albedo")}
+    small["normals"] = F.normalize(small["normals"], dim=0)
+    return row | small | {"mask": share > 0.5}
+
+
 def flipped(row: dict[str, Tensor]) -> dict[str, Tensor]:
     """The row of the mirrored scene: left parts and keypoints are right ones, x of normals and points turns round."""
     width = row["image"].shape[-1]
-    mirrored = {
-        name: row[name].flip(-1) for name in ("image", "foreground", "albedo", "alpha", "labels", "normals", "points")
-    }
+    maps = ("image", "foreground", "albedo", "alpha", "mask", "labels", "normals", "points")
+    mirrored = {name: row[name].flip(-1) for name in maps if name in row}
     mirrored["labels"] = FLIP_LABELS[mirrored["labels"].long()]
     turn = torch.tensor([-1.0, 1.0, 1.0])[:, None, None]
     mirrored["normals"], mirrored["points"] = mirrored["normals"] * turn, mirrored["points"] * turn
@@ -149,8 +166,8 @@ class TrainingRows(Dataset[dict[str, Tensor]]):
     ``box``, which is a little off as a detector's would be. Where no person shows, the box is the frame.
     """
 
-    def __init__(self, pool: np.ndarray, seed: int) -> None:
-        self.pool, self.seed = pool, seed
+    def __init__(self, pool: np.ndarray, seed: int, stride: int) -> None:
+        self.pool, self.seed, self.stride = pool, seed, stride
 
     def index(self, position: int) -> int:
         """Which row of the pool is seen at a position."""
@@ -159,7 +176,7 @@ class TrainingRows(Dataset[dict[str, Tensor]]):
 
     def __getitem__(self, position: int) -> dict[str, Tensor]:
         random = np.random.default_rng([self.seed, position, 1])
-        row = unpack(self.pool[self.index(position)])
+        row = shrunk(unpack(self.pool[self.index(position)]), self.stride)
         if random.random() < 0.5:
             row = flipped(row)
         row = photographed(row, random)

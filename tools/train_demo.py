@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import math
 import time
 from collections import defaultdict
@@ -62,22 +63,23 @@ _USUAL = {"pointmap": (0.0, 0.0, 1.3), "albedo": 0.45, "matting": -1.0}
 class Shape:
     """Of the networks; the defaults make 4 MB of each task's checkpoint."""
 
-    size: tuple[int, int] = (256, 192)
-    patch_size: int = 16
+    size: tuple[int, int] = (192, 144)
+    patch_size: int = 8
     hidden_size: int = 128
     intermediate_size: int = 256
     layers: int = 8
     full_layers: int = 3  # at each end; between them grouped-query attention
     attention_heads: int = 4
     head_width: int = 64  # channels after the first upsampling of the heads
+    stride: int = 2  # pixels of the picture to one of the maps; heatmaps have 4 anyway
 
 
 def network_config(task: str, shape: Shape) -> Sapiens2Config:
     """The configuration of a task's network: heads narrow with each doubling of their resolution, as the authors'."""
-    doublings = int(math.log2(shape.patch_size))
+    doublings = int(math.log2(shape.patch_size / shape.stride))
     widths = [max(16, shape.head_width >> step) for step in range(doublings)]
     if task == "pose":
-        head = {"upsample_out_channels": [96] * (doublings - 2), "conv_out_channels": [96]}
+        head = {"upsample_out_channels": [96] * int(math.log2(shape.patch_size / 4)), "conv_out_channels": [96]}
     elif task == "seg":
         widths = [max(24, width) for width in widths]
         head = {"upsample_out_channels": widths, "conv_out_channels": [widths[-1]]}
@@ -162,18 +164,29 @@ def class_weights(pool: np.ndarray) -> Tensor:
     return torch.tensor(weights * counts.sum() / (weights * counts).sum(), dtype=torch.float32)
 
 
+def shares(labels: Tensor, stride: int) -> Tensor:
+    """(B, 29, H, W) how much of each pixel each body part has, where ``labels`` has ``stride`` pixels for one."""
+    height, width = labels.shape[-2] // stride, labels.shape[-1] // stride
+    found = torch.zeros(len(labels), len(BODY_PARTS), height, width)
+    each = torch.full((len(labels), 1, height, width), 1 / stride**2)
+    for y, x in itertools.product(range(stride), repeat=2):
+        found.scatter_add_(1, labels[:, None, y::stride, x::stride], each)
+    return found
+
+
 def losses(outputs: dict[str, Tensor], rows: dict[str, Tensor], part_weights: Tensor) -> dict[str, Tensor]:
     """Each task's loss of a batch."""
-    mask = rows["labels"][:, None] > 0
+    mask = rows["mask"]
     size = tuple(rows["image"].shape[-2:])
     factor = size[0] // outputs["pose"].shape[-2]
     heatmaps, visible = keypoints_to_heatmaps(rows["keypoints"], rows["box"], size, factor, SIGMA * 4 / factor)
     heatmap_weights = keypoint_weights() * torch.where(visible > 0, 1.0, _HIDDEN)
+    stride = size[0] // outputs["seg"].shape[-2]
     canonical = size[1] / rows["focal_length"]
     matte = outputs["matting"].sigmoid()
     return {
         "pose": heatmap_loss(outputs["pose"], heatmaps, heatmap_weights),
-        "seg": F.cross_entropy(outputs["seg"], rows["labels"].long(), part_weights),
+        "seg": F.cross_entropy(outputs["seg"], shares(rows["labels"].long(), stride), part_weights),
         "normal": normal_loss(outputs["normal"], rows["normals"], mask),
         "pointmap": pointmap_loss(
             outputs["pointmap"], rows["points"] * canonical[:, None, None, None], outputs["scale"], canonical, mask
@@ -207,7 +220,7 @@ class Training:
             [{"params": matrices, "weight_decay": 0.02}, {"params": vectors, "weight_decay": 0.0}],
             lr=learning_rate,
             betas=(0.9, 0.99),
-            foreach=True,
+            fused=True,
         )
         self.learning_rate, self.seed = learning_rate, seed
         self.step, self.seconds = 0, 0.0
@@ -276,7 +289,7 @@ def train(training: Training, pool: np.ndarray, options: argparse.Namespace) -> 
     state = options.output / "state.pt"
     part_weights = class_weights(pool)
     rows: Iterator[dict[str, Tensor]] = batches(
-        TrainingRows(pool, options.seed), training.step, options.batch_size, options.workers
+        TrainingRows(pool, options.seed, options.stride), training.step, options.batch_size, options.workers
     )
 
     def progress() -> float:
@@ -308,19 +321,19 @@ def main(arguments: Sequence[str] | None = None) -> Training:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, required=True, help="folder of the state and the checkpoints")
     parser.add_argument("--pool", type=Path, help="folder of the drawn pictures; in --output by default")
-    parser.add_argument("--rows", type=int, default=6000, help="pictures to draw, 0.8 MB each")
+    parser.add_argument("--rows", type=int, default=6000, help="pictures to draw, 0.45 MB each")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--minutes", type=float, default=120.0, help="of training in all, resumed runs included")
     length.add_argument("--steps", type=int, help="of training in all, instead of minutes")
     parser.add_argument("--resume", action="store_true", help="go on from the state in --output")
     parser.add_argument("--batch-size", type=int, default=4)
-    parser.add_argument("--learning-rate", type=float, default=5e-3)
+    parser.add_argument("--learning-rate", type=float, default=2.5e-3)
     parser.add_argument("--workers", type=int, default=1, help="processes that prepare batches")
     parser.add_argument("--save-every", type=int, default=500, help="steps")
     parser.add_argument("--report-every", type=int, default=100, help="steps")
     parser.add_argument("--seed", type=int, default=0)
     defaults = Shape()
-    sides = ("patch_size", "hidden_size", "intermediate_size", "layers", "full_layers", "head_width")
+    sides = ("patch_size", "hidden_size", "intermediate_size", "layers", "full_layers", "head_width", "stride")
     for name in sides:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(defaults, name))
     parser.add_argument("--size", type=int, nargs=2, metavar=("HEIGHT", "WIDTH"), default=defaults.size)
