@@ -24,6 +24,7 @@ from ..sapiens2_core import checkpoint
 from ..sapiens2_core.auto import AutoImageProcessor
 from ..sapiens2_core.compilation import compile_parts
 from ..sapiens2_core.config import official_config
+from ..sapiens2_core.demo.checkpoints import demo_checkpoints
 from ..sapiens2_core.download import download
 from ..sapiens2_core.hub import CATALOGUE, WEIGHTS_LICENSE_URL
 from ..sapiens2_core.inference import Estimator
@@ -130,16 +131,17 @@ def local_checkpoints() -> dict[str, Path]:
 def checkpoint_names() -> list[str]:
     """Values of the checkpoint list: what is on this machine, then the rest of the catalogue, to be downloaded.
 
-    The whole catalogue is there, so that a graph from somebody else opens with its value intact.
+    The whole catalogue is there, so that a graph from somebody else opens with its value intact. The pack's own toy
+    networks come last: nobody should take them for Sapiens2.
     """
     local = local_checkpoints()
-    return [*local, *(name for name in CATALOGUE if name not in local)]
+    return [*local, *(name for name in CATALOGUE if name not in local), *demo_checkpoints()]
 
 
 def find_checkpoint(name: str) -> Path | None:
     """Path of the checkpoint that a graph names; None if it isn't on this machine."""
     # A path stays good after the file it names is listed under its catalogue name.
-    return local_checkpoints().get(name) or _local_files().get(name)
+    return demo_checkpoints().get(name) or local_checkpoints().get(name) or _local_files().get(name)
 
 
 def provide_checkpoint(name: str) -> Path:
@@ -214,11 +216,13 @@ def describe(name: str, precision: str, compiled: bool, loaded: LoadedEstimator)
     info = checkpoint.inspect(provide_checkpoint(name))
     height, width = info.config.image_height_width
     dtype = str(loaded.estimator.dtype).removeprefix("torch.")
+    is_toy = name in demo_checkpoints()
     chosen = f"{dtype} (chosen for this device)" if precision in ("auto", FP8_WEIGHTS) else dtype
     return "\n".join(
         (
             f"checkpoint: {name}",
             *([f"licence of the weights: {WEIGHTS_LICENSE_URL}"] if name in CATALOGUE else []),
+            *(["a toy network that knows drawn mannequins alone: not Sapiens2's weights"] if is_toy else []),
             f"file: {info.path}",
             f"task: {info.task} ({loaded.estimator.task.does})",
             f"size: {info.size}, {info.num_parameters / 1e6:,.1f} M parameters, {info.num_bytes / 2**20:,.1f} MiB",

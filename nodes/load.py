@@ -30,8 +30,9 @@ class Sapiens2LoadModel(io.ComfyNode):
                     "finer detail, is slower and needs more memory. Those on this machine come first. An official "
                     "one after them is downloaded into models/sapiens2 when the graph runs: about 4 GB for every "
                     "billion (b) of parameters, and it goes on where it stopped. A file of your own: put its "
-                    ".safetensors into models/sapiens2 and press R. The weights have Meta's own licence: "
-                    "github.com/facebookresearch/sapiens2/blob/main/LICENSE.md",
+                    ".safetensors into models/sapiens2 and press R. The last ones, demo/…, come with the pack: toy "
+                    "networks that know drawn mannequins alone, to try a graph without a download. Sapiens2's "
+                    "weights have Meta's own licence: github.com/facebookresearch/sapiens2/blob/main/LICENSE.md",
                 ),
                 io.Combo.Input(
                     "precision",

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from .checkpoint import inspect
 from .config import SIZES, official_config, tiny_config
+from .demo.checkpoints import WEIGHTS
 from .demo.command import run_demo, table
 from .estimators import build
 from .hub import resolve
@@ -182,7 +183,7 @@ def make_random(arguments: argparse.Namespace) -> None:
 
 def demo(arguments: argparse.Namespace) -> None:
     """Runs every task on a mannequin."""
-    values = run_demo(arguments.checkpoints, arguments.output, arguments.scene)
+    values = run_demo(arguments.output, arguments.scene, arguments.checkpoints)
     print(f"Against the truth:\n{table(values)}\n")
     print(
         f"Look at {arguments.output / 'contact_sheet.png'}; the rest of {arguments.output} is the data.\n"
@@ -198,10 +199,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "demo",
         help="run every task on a drawn mannequin, with toy networks that were trained on others",
-        description="Draws a mannequin, runs every task with toy networks (python -m tools.train_demo trains them) and "
-        "writes a contact sheet, the data and the truth.",
+        description="Draws a mannequin, runs every task with the package's toy networks and writes a contact sheet, "
+        "the data and the truth. Needs no network connection.",
     )
-    command.add_argument("--checkpoints", type=Path, required=True, help="folder of the toy networks")
+    command.add_argument("--checkpoints", type=Path, default=WEIGHTS, help="folder of other toy networks")
     command.add_argument("--output", type=Path, default=Path("output/demo"), help="folder; default output/demo")
     command.add_argument("--scene", type=int, default=_DEMO_SCENE, help=f"which mannequin; default {_DEMO_SCENE}")
     command.set_defaults(run=demo)

@@ -1,13 +1,9 @@
 """Networks trained on mannequins, against the truth of scenes that they never saw.
 
-What is asked here is whether results mean what they say: left and right, the axes' signs, metres. Training takes hours
-(``python -m tools.train_demo``): tests look for its checkpoints in SAPIENS2_DEMO, else in build/demo.
+What is asked here is whether results mean what they say: left and right, the axes' signs, metres.
 """
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,18 +13,12 @@ from sapiens2_core import Estimator
 from sapiens2_core.body_parts import BODY_PARTS
 from sapiens2_core.checkpoint import inspect
 from sapiens2_core.demo import random_scene, render
-from sapiens2_core.demo.checkpoints import checkpoint_name, demo_tasks
+from sapiens2_core.demo.checkpoints import WEIGHTS, checkpoint_name, demo_tasks
 from sapiens2_core.demo.figure import swap_sided_labels
 from sapiens2_core.demo.measures import MEASURES, measure, visible_people
 from sapiens2_core.keypoints import FLIP_INDICES, KEYPOINT_NAMES
 
-FOLDER = Path(os.environ.get("SAPIENS2_DEMO", Path(__file__).resolve().parents[1] / "build" / "demo"))
-pytestmark = pytest.mark.skipif(
-    not all((FOLDER / checkpoint_name(task)).is_file() for task in demo_tasks()),
-    reason=f"needs networks trained on mannequins: python -m tools.train_demo --output {FOLDER}",
-)
-
-SIZE = (256, 192)
+SIZE = (192, 144)
 SCENES = range(20)
 POINT = {name: index for index, name in enumerate(KEYPOINT_NAMES)}
 LIMBS = ("shoulder", "elbow", "wrist", "hip", "knee", "ankle")
@@ -36,7 +26,7 @@ LIMBS = ("shoulder", "elbow", "wrist", "hip", "knee", "ankle")
 
 @pytest.fixture(scope="module")
 def estimators():
-    return {task: Estimator.from_checkpoint(FOLDER / checkpoint_name(task), "fp32", "cpu") for task in demo_tasks()}
+    return {task: Estimator.from_checkpoint(WEIGHTS / checkpoint_name(task), "fp32", "cpu") for task in demo_tasks()}
 
 
 def results(estimator, truths, **options):
@@ -73,7 +63,7 @@ def angles(found: torch.Tensor, other: torch.Tensor, mask: torch.Tensor) -> floa
 
 @pytest.mark.parametrize("task", demo_tasks())
 def test_checkpoints_are_small_and_know_their_task_and_native_input(task):
-    path = FOLDER / checkpoint_name(task)
+    path = WEIGHTS / checkpoint_name(task)
     assert path.stat().st_size <= 4_000_000
     info = inspect(path)
     assert (info.task, tuple(info.config.image_height_width), info.dtype) == (task, SIZE, torch.float16)

@@ -19,7 +19,7 @@ from tools import demo_pool, evaluate_demo, train_demo
 
 SIZE = (128, 96)
 TINY = [
-    *("--size", "128", "96", "--hidden-size", "32", "--intermediate-size", "64", "--layers", "4"),
+    *("--size", "128", "96", "--patch-size", "16", "--hidden-size", "32", "--intermediate-size", "64", "--layers", "4"),
     *("--full-layers", "1", "--head-width", "16", "--rows", "10", "--batch-size", "2", "--workers", "0"),
     *("--steps", "4", "--save-every", "2", "--report-every", "2"),
 ]
@@ -196,6 +196,17 @@ def test_a_resumed_run_goes_on_to_the_same_bits(trained, pool_folder, tmp_path, 
         expected = getattr(straight, name).state_dict()
         for key, value in getattr(resumed, name).state_dict().items():
             assert value.equal(expected[key]), key
+
+
+def test_a_run_may_begin_with_exported_networks(trained, pool_folder):
+    straight, folder = trained
+    shape = train_demo.Shape(SIZE, 16, 32, 64, 4, 1, head_width=16, stride=2)
+    training = train_demo.Training(shape, 1e-3, seed=1)
+    training.start_from(folder)
+    for networks in (training.networks, training.average):
+        expected = straight.average.state_dict()
+        for key, value in networks.state_dict().items():
+            assert value.equal(expected[key].half().float()), key
 
 
 def test_every_loss_moves_its_own_head_and_the_backbone(trained, pool):

@@ -1,10 +1,10 @@
 """Sets up a virtual environment in .venv and does one of two things in it, on a machine that has only Python.
 
-    python3 tools/dev.py try     every task on the photo that ships with the repository; results in output/
+    python3 tools/dev.py try     every task on a drawn mannequin, beside the truth; results in output/demo
     python3 tools/dev.py test    the linter and all tests
 
-``try`` takes a checkpoint or a folder of them, if there is one: python3 tools/dev.py try models
-Without one it writes tiny networks with random weights, and says so. ``test`` hands further words to pytest.
+``try`` may be given a checkpoint, or a folder of them, for the photo that ships with the repository: python3
+tools/dev.py try models. ``test`` hands further words to pytest.
 """
 
 from __future__ import annotations
@@ -43,17 +43,6 @@ def set_up(extras: str) -> None:
     run("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", f".[{extras}]")
 
 
-def random_checkpoints() -> list[Path]:
-    """Tiny ones with random weights for every task."""
-    listing = "from sapiens2_core.tasks import TASKS; print(*TASKS)"
-    tasks = subprocess.run([PYTHON, "-c", listing], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    files = []
-    for task in tasks.split():
-        files.append(OUTPUT / "random" / f"tiny_{task}.safetensors")
-        run("-m", "sapiens2_core", "make-random", "--task", task, "--size", "tiny", "--output", files[-1])
-    return files
-
-
 def checkpoints_in(path: Path) -> list[Path]:
     """A file, or all in a folder; a folder with a config.json or an index of shards is one checkpoint."""
     if not path.is_dir():
@@ -72,12 +61,13 @@ def main() -> None:
     command, *words = sys.argv[1:] or [""]
     if command == "try":
         set_up("standalone")
-        for path in checkpoints_in(Path(words[0]).resolve()) if words else random_checkpoints():
+        if not words:
+            run("-m", "sapiens2_core", "demo", "--output", OUTPUT / "demo")
+            return
+        for path in checkpoints_in(Path(words[0]).resolve()):
             folder = OUTPUT / path.stem
             run("-m", "sapiens2_core", "predict", "--checkpoint", path, "--input", PHOTO, "--output", folder)
         print(f"Look into {OUTPUT}.")
-        if not words:
-            print("These networks have RANDOM weights: everything ran, but the pictures mean nothing.")
     elif command == "test":
         set_up("test,dev")
         run("-m", "ruff", "check", ".")

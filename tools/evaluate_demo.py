@@ -1,6 +1,6 @@
 """How well the small networks know mannequins that they never saw, beside the bars that they are to reach.
 
-    python -m tools.evaluate_demo build/demo
+    python -m tools.evaluate_demo
     python -m tools.evaluate_demo build/demo --scenes 20 --tasks normal pose
 
 Scenes are the held-out ones from number 0; checkpoints run as users run them, through the Estimator.
@@ -17,7 +17,7 @@ from tqdm import tqdm
 from sapiens2_core import Estimator
 from sapiens2_core.body_parts import BODY_PARTS
 from sapiens2_core.demo import HELD_OUT, random_scene, render
-from sapiens2_core.demo.checkpoints import checkpoint_name, demo_tasks
+from sapiens2_core.demo.checkpoints import WEIGHTS, checkpoint_name, demo_tasks
 from sapiens2_core.demo.measures import Frame, Measure, measure, part_ious, visible_people
 
 
@@ -62,7 +62,9 @@ def table(values: dict[Measure, float]) -> str:
 def main(arguments: Sequence[str] | None = None) -> dict[Measure, float]:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="folder of the checkpoints")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=WEIGHTS, help="folder of checkpoints; the package's by default"
+    )
     parser.add_argument("--scenes", type=int, default=200, help="how many, from number 0")
     parser.add_argument("--tasks", nargs="+", choices=demo_tasks(), default=demo_tasks())
     parser.add_argument("--device", default="cpu")

@@ -2,12 +2,15 @@
 
     python -m tools.train_demo --output build/demo --minutes 120
     python -m tools.train_demo --output build/demo --minutes 120 --resume
+    python -m tools.train_demo --output build/demo --minutes 120 --start sapiens2_core/demo/weights
 
 The networks have every part of the real ones, but one backbone serves all tasks while they learn; each checkpoint
 gets its own copy. They know mannequins alone: nothing here replaces Sapiens2's weights.
 
 The first start draws the pictures, which takes minutes (:mod:`tools.demo_pool`). An interrupted run goes on from its
-last saved state as if nothing had happened, since the pictures of a step follow from its number.
+last saved state as if nothing had happened, since the pictures of a step follow from its number. With ``--start``,
+networks begin as those in a folder, which makes better ones of the package's own; another ``--seed`` then shows them
+pictures that they don't know.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from sapiens2_core.body_parts import BODY_PARTS
+from sapiens2_core.checkpoint import load
 from sapiens2_core.config import Sapiens2Config, Sapiens2HeadConfig
 from sapiens2_core.demo.checkpoints import checkpoint_name, demo_tasks
 from sapiens2_core.estimators import build
@@ -267,6 +271,12 @@ class Training:
             getattr(self, name).load_state_dict(state[name])
         self.step, self.seconds = state["step"], state["seconds"]
 
+    def start_from(self, folder: Path) -> None:
+        """Takes the weights of exported checkpoints of the same shape."""
+        for networks in (self.networks, self.average):
+            for task, estimator in networks.by_task.items():
+                estimator.load_state_dict(load(folder / checkpoint_name(task), dtype=torch.float32).state_dict())
+
     def export(self, folder: Path) -> list[Path]:
         """Writes the averaged networks, one fp16 checkpoint a task, in the authors' layout."""
         paths = []
@@ -325,7 +335,9 @@ def main(arguments: Sequence[str] | None = None) -> Training:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--minutes", type=float, default=120.0, help="of training in all, resumed runs included")
     length.add_argument("--steps", type=int, help="of training in all, instead of minutes")
-    parser.add_argument("--resume", action="store_true", help="go on from the state in --output")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("--resume", action="store_true", help="go on from the state in --output")
+    start.add_argument("--start", type=Path, metavar="FOLDER", help="begin with the checkpoints in a folder")
     parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--learning-rate", type=float, default=2.5e-3)
     parser.add_argument("--workers", type=int, default=1, help="processes that prepare batches")
@@ -345,6 +357,8 @@ def main(arguments: Sequence[str] | None = None) -> Training:
     training = Training(shape, options.learning_rate, options.seed)
     if options.resume:
         training.restore(options.output / "state.pt")
+    elif options.start:
+        training.start_from(options.start)
     train(training, pool, options)
     for path in training.export(options.output):
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")

@@ -12,14 +12,14 @@ from ..files import write_npz, write_png
 from ..inference import Estimator
 from ..outputs import write_result
 from ..render import to_uint8
-from .checkpoints import checkpoint_name, demo_tasks
+from .checkpoints import WEIGHTS, checkpoint_name, demo_tasks
 from .dataset import HELD_OUT
 from .measures import Measure, measure, visible_people
 from .render import Render, render
 from .scene import random_scene
 from .sheet import contact_sheet
 
-#: (height, width) of the picture: twice what the networks take, so that enlarging is part of what is shown.
+#: (height, width) of the picture: larger than what the networks take, so that enlarging is part of what is shown.
 SIZE = (512, 384)
 
 
@@ -59,13 +59,13 @@ def table(values: dict[Measure, float]) -> str:
     return "\n".join(f"{one.name:57}{value:8.3f}" for one, value in values.items())
 
 
-def run_demo(folder: Path, output: Path, number: int) -> dict[Measure, float]:
+def run_demo(output: Path, number: int, folder: Path = WEIGHTS) -> dict[Measure, float]:
     """Writes a contact sheet, every task's results and the truth of a held-out scene.
 
     Args:
-        folder: of the toy networks, as :mod:`tools.train_demo` writes them.
         output: folder; made where it isn't there.
         number: of the scene, in :data:`~.dataset.HELD_OUT`.
+        folder: of the toy networks; the package's own, or others that :mod:`tools.train_demo` wrote.
 
     Returns:
         Each measure of the results against the truth.

@@ -115,6 +115,17 @@ def test_a_second_node_that_loads_the_same_file_shares_its_weights(comfy, precis
     assert same == (count if shared else "0")
 
 
+def test_toy_networks_come_last_and_say_what_they_are(comfy):
+    values = checkpoint_values(comfy)
+    toys = [f"demo/mannequin_{task}" for task in ("pose", "seg", "normal", "pointmap", "matting", "albedo")]
+    assert values[-6:] == toys
+    graph = normals_graph("demo/mannequin_normal")
+    info = comfy.run({"load": graph["load"], "info": graph["info"]})["info"]["text"][0]
+    assert "checkpoint: demo/mannequin_normal" in info
+    assert "a toy network that knows drawn mannequins alone: not Sapiens2's weights" in info
+    assert "native input: 144 × 192" in info
+
+
 @pytest.mark.parametrize("name", ["folder/tiny", "sub/other_seg.safetensors"])
 def test_folders_and_the_second_models_folder_load(comfy, name):
     graph = normals_graph(name)
