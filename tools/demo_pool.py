@@ -99,8 +99,8 @@ def open_pool(folder: Path, rows: int, size: Size, seed: int = 0, workers: int =
 def shrunk(row: dict[str, Tensor], stride: int) -> dict[str, Tensor]:
     """The row with maps as small as the networks give them, and ``mask`` (1, H, W), where more than half is people.
 
-    Each pixel is the mean of ``stride`` × ``stride`` ones: of all for colours and alpha, of those on people for normals,
-    points and albedo. The picture and the labels stay as they are.
+    Each pixel is the mean of ``stride`` × ``stride`` ones: of all for colours and alpha, of those on people for normals
+    and points and albedo. The picture and the labels stay as they are.
     """
 
     def mean(values: Tensor) -> Tensor:
