@@ -54,7 +54,7 @@ def row_of(picture) -> dict[str, torch.Tensor]:
 
 
 def test_the_pool_holds_the_data_sets_rows(pool):
-    expected = MannequinDataset(10, SIZE, augment=False)[3]
+    expected = MannequinDataset(10, SIZE)[3]
     row = demo_pool.unpack(pool[3])
     assert row["labels"].equal(expected["labels"])
     assert row["keypoints"].equal(expected["keypoints"])

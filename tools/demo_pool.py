@@ -48,7 +48,7 @@ def record_type(size: Size) -> np.dtype:
     )
 
 
-def pack(row: dict[str, Tensor], target: np.ndarray) -> None:
+def pack(row: dict[str, Tensor], target: np.ndarray | np.void) -> None:
     """Writes a row of :class:`~sapiens2_core.demo.MannequinDataset` to a record."""
     for name in ("image", "foreground", "albedo", "alpha"):
         target[name] = (row[name].clamp(0, 1) * 255).round()
@@ -75,6 +75,18 @@ def unpack(record: np.ndarray) -> dict[str, Tensor]:
     return row
 
 
+class _Records(Dataset[np.ndarray]):
+    """Rows as the bytes of their records: packed by the processes that draw them, so that the first only writes."""
+
+    def __init__(self, pictures: MannequinDataset, size: Size) -> None:
+        self.pictures, self.dtype = pictures, record_type(size)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        record = np.zeros(1, self.dtype)
+        pack(self.pictures[index], record[0])
+        return record.view(np.uint8)
+
+
 def open_pool(folder: Path, rows: int, size: Size, seed: int = 0, workers: int = 2) -> np.ndarray:
     """Draws what ``folder`` lacks of the rows, and maps them.
 
@@ -88,10 +100,10 @@ def open_pool(folder: Path, rows: int, size: Size, seed: int = 0, workers: int =
     pool = np.lib.format.open_memmap(path, "r+")
     missing = np.flatnonzero(pool["is_drawn"] == 0).tolist()
     if missing:
-        pictures = MannequinDataset(rows, size, seed, augment=False)
-        loader = DataLoader(pictures, batch_size=None, sampler=missing, num_workers=workers)
-        for index, row in zip(missing, tqdm(loader, "drawing mannequins", unit="row"), strict=True):
-            pack(row, pool[index])
+        records = _Records(MannequinDataset(rows, size, seed), size)
+        loader = DataLoader(records, batch_size=None, sampler=missing, num_workers=workers)
+        for index, record in zip(missing, tqdm(loader, "drawing mannequins", unit="row"), strict=True):
+            pool[index : index + 1] = record.numpy().view(pool.dtype)
         pool.flush()
     return np.load(path, mmap_mode="r")
 

@@ -41,6 +41,7 @@ from sapiens2_core.heatmap_targets import keypoints_to_heatmaps
 from sapiens2_core.image_processor import IMAGE_MEAN, IMAGE_STD
 from sapiens2_core.keypoints import FLIP_PAIRS, KEYPOINT_NAMES
 from sapiens2_core.losses import albedo_loss, heatmap_loss, matting_loss, normal_loss, pointmap_loss
+from sapiens2_core.precision import cpu_computes_bf16
 from sapiens2_core.tasks import TASKS
 from tools.demo_pool import TrainingRows, batches, open_pool
 
@@ -243,7 +244,7 @@ class Training:
         warmth = min(1.0, (self.step + 1) / 100)
         for group in self.optimiser.param_groups:
             group["lr"] = self.learning_rate * warmth * (0.01 + 0.99 * (0.5 + 0.5 * math.cos(math.pi * progress)))
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=cpu_computes_bf16()):
             outputs = self.networks(normalised(rows["image"]), normalised(rows["crop"]))
         found = losses(outputs, rows, part_weights)
         self.optimiser.zero_grad()
@@ -340,7 +341,7 @@ def main(arguments: Sequence[str] | None = None) -> Training:
     start.add_argument("--start", type=Path, metavar="FOLDER", help="begin with the checkpoints in a folder")
     parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--learning-rate", type=float, default=2.5e-3)
-    parser.add_argument("--workers", type=int, default=1, help="processes that prepare batches")
+    parser.add_argument("--workers", type=int, default=0, help="processes that prepare batches beside the training")
     parser.add_argument("--save-every", type=int, default=500, help="steps")
     parser.add_argument("--report-every", type=int, default=100, help="steps")
     parser.add_argument("--seed", type=int, default=0)
