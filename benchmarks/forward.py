@@ -23,13 +23,23 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.turns import Side, take_turns  # noqa: E402
-from sapiens2_core.config import official_config  # noqa: E402
+from sapiens2_core.config import Sapiens2Config, official_config  # noqa: E402
 from sapiens2_core.estimators import build  # noqa: E402
 from sapiens2_core.precision import PRECISIONS, choose_dtype  # noqa: E402
 from sapiens2_core.tasks import TASKS  # noqa: E402
 
 #: transformers has no albedo head.
 COMPARED = [name for name in TASKS if name != "albedo"]
+
+
+def sized_config(size: str, task: str, image_size: tuple[int, int]) -> Sapiens2Config:
+    """An official size's configuration of a task for inputs of (height, width) ``image_size``."""
+    config = official_config(size, task)
+    config.image_size = list(image_size)
+    if task == "pointmap":
+        head = config.head_config
+        head.scale_final_input_size = head.flattened_scale_size(image_size, config.patch_height_width)
+    return config
 
 
 def serve(side: str, folder: Path, task: str, dtype: torch.dtype, size: tuple[int, int]) -> None:
@@ -128,13 +138,8 @@ def main() -> None:
     print(f"{head} {'':>9} {'MB':>9}  ratio difference")
     for task in options.tasks:
         with tempfile.TemporaryDirectory() as folder:
-            config = official_config(options.size, task)
-            config.image_size = list(size)
-            head = config.head_config
-            if task == "pointmap":
-                head.scale_final_input_size = head.flattened_scale_size(size, config.patch_height_width)
             torch.manual_seed(0)
-            build(config, task).save_pretrained(folder)
+            build(sized_config(options.size, task, size), task).save_pretrained(folder)
             compare(Path(folder), task, types, size, options.runs)
 
 
