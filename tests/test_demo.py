@@ -20,9 +20,6 @@ from sapiens2_core.keypoints import FLIP_INDICES, KEYPOINT_NAMES
 
 SIZE = (192, 144)
 
-#: The networks have seen 12 000 pictures and still mistake the sides of limbs. Better ones make these tests pass, and
-#: strict makes that known.
-NEEDS_LONGER_TRAINING = pytest.mark.xfail(strict=True, reason="the toy networks need longer training for this")
 SCENES = range(20)
 POINT = {name: index for index, name in enumerate(KEYPOINT_NAMES)}
 LIMBS = ("shoulder", "elbow", "wrist", "hip", "knee", "ankle")
@@ -86,10 +83,9 @@ def test_a_mirrored_picture_gives_mirrored_parts(estimators, standing):
         found, mirrored = results(estimators["seg"], [render(scene), render(scene.mirrored())])
         expected = torch.from_numpy(swap_sided_labels(found.numpy().astype(np.int64))).flip(-1)
         person = (expected > 0) | (mirrored > 0)
-        assert (expected == mirrored)[person].float().mean() > 0.6
+        assert (expected == mirrored)[person].float().mean() > 0.75
 
 
-@NEEDS_LONGER_TRAINING
 def test_sides_of_the_body_are_told_apart(estimators, standing):
     """Pixels on a left limb are hardly ever called the right one."""
     sided = [part for part in BODY_PARTS if part.name.startswith("Left_")]
@@ -121,7 +117,7 @@ def test_normals_point_right_up_and_to_the_camera(estimators, standing):
     found = torch.cat([n[:, t.mask] for n, t in zip(results(estimators["normal"], truths), truths, strict=True)], dim=1)
     true = torch.cat([truth.normals[:, truth.mask] for truth in truths], dim=1)
     for axis in range(2):
-        assert np.corrcoef(found[axis], true[axis])[0, 1] > 0.5
+        assert np.corrcoef(found[axis], true[axis])[0, 1] > 0.6
     assert (found[2] > 0).float().mean() > 0.97
 
 
@@ -132,10 +128,9 @@ def test_another_light_leaves_normals_and_albedo(estimators, standing):
         one, other = results(estimators["normal"], lit)
         assert angles(one, other, lit[0].mask) < 10
         one, other = results(estimators["albedo"], lit)
-        assert (one - other).abs()[:, lit[0].mask].mean() < 0.12
+        assert (one - other).abs()[:, lit[0].mask].mean() < 0.11
 
 
-@NEEDS_LONGER_TRAINING
 def test_flip_test_agrees_with_plain_pose_and_never_swaps_sides(estimators, standing):
     truths = [render(scene) for scene in standing]
     plain = results(estimators["pose"], truths)
