@@ -16,12 +16,13 @@ from torch import Tensor
 from tqdm import tqdm
 
 from .checkpoint import inspect
+from .checks import check_boxes
 from .config import SIZES, official_config, tiny_config
 from .demo.checkpoints import WEIGHTS
 from .demo.command import run_demo, table
 from .estimators import build
 from .hub import resolve
-from .inference import Box, Estimator, check_boxes
+from .inference import Box, Estimator
 from .outputs import write_result
 from .photos import check_photos, find_photos, open_photo, photo_size, result_names
 from .tasks import TASKS

@@ -11,6 +11,15 @@ import torch
 logger = logging.getLogger("sapiens2")
 
 
+#: How allocators that raise a plain RuntimeError put it: of Macs, of the CPU on Linux, of the CPU on Windows.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error says that memory was too small, on any device."""
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error).lower() for words in _OUT_OF_MEMORY)
+
+
 class FittingBatches:
     """Works on batches whole, or in smaller parts once the device's memory was too small for one.
 
@@ -38,7 +47,9 @@ class FittingBatches:
             part = slice(len(results), min(len(results) + self.size, count))
             try:
                 results += work(part)
-            except torch.OutOfMemoryError as error:
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
                 tried = part.stop - part.start
                 if tried == 1:
                     raise torch.OutOfMemoryError(

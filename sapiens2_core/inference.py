@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from .auto import AutoImageProcessor, processor_for
 from .checkpoint import load
+from .checks import check_boxes, check_frame
 from .crops import letterbox
 from .estimators import task_of
 from .fitting import FittingBatches
@@ -88,6 +88,12 @@ class Estimator:
             raise ValueError(
                 f"This checkpoint {self.task.does}; connect one that {wanted.does} "
                 f"(its name has “{wanted.name}” in it)."
+            )
+        found = self.model.config.num_labels
+        if task == "pose" and found != self.task.num_labels:
+            raise ValueError(
+                f"This checkpoint has {found} keypoints; Sapiens2's {self.task.num_labels} are needed here. Load one "
+                "that was trained for them."
             )
 
     def backbone(self) -> Estimator:
@@ -165,7 +171,8 @@ class Estimator:
         masks = None if masks is None else iter(masks)
         fitting = FittingBatches(batch_size, "frames")
         done = 0
-        while batch := list(itertools.islice(frames, batch_size)):
+        # As many as fitted before: what is read is sent to the device.
+        while batch := list(itertools.islice(frames, fitting.size)):
             check_cancelled()
             more: dict[str, Any] = {"soft": True} if soft else {}
             batch_masks = None if masks is None else list(itertools.islice(masks, len(batch)))
@@ -178,18 +185,26 @@ class Estimator:
     def _dense_batch(
         self, batch: list[Tensor], first: int, fitting: FittingBatches, masks: list[Tensor] | None, **more: Any
     ) -> list[FrameResult]:
-        """Results of frames, which are taken out of ``batch``: they can be larger than everything else here."""
-        moved = [self._on_device(frame, first + index) for index, frame in enumerate(batch)]
-        batch.clear()
-        sizes = [tuple(frame.shape[-2:]) for frame in moved]
-        pixel_values = self._pixel_values(moved)
-        del moved
+        """Results of frames; those of ``batch`` are let go of as soon as the network has its input of them.
+
+        They can be larger than everything else here.
+        """
+        for index, frame in enumerate(batch):
+            check_frame(frame, first + index)
+        sizes = [tuple(frame.shape[-2:]) for frame in batch]
+        numbers = range(first, first + len(batch))
         decode = getattr(self, f"_decode_{self.task.name}")
+
+        def prepare(part: slice) -> list[Tensor]:
+            moved = [self._on_device(*frame) for frame in zip(batch[part], numbers[part], strict=True)]
+            return list(self._pixel_values(moved))
 
         def work(part: slice) -> list[FrameResult]:
             own = more if masks is None else more | {"masks": masks[part]}
-            return decode(self._forward(pixel_values[part]), sizes[part], **own)
+            return decode(self._forward(torch.stack(inputs[part])), sizes[part], **own)
 
+        inputs = fitting.run(prepare, len(sizes))
+        batch.clear()
         return fitting.run(work, len(sizes))
 
     def _pixel_values(self, frames: list[Tensor], **more: Any) -> Tensor:
@@ -198,13 +213,7 @@ class Estimator:
         return processed["pixel_values"]
 
     def _on_device(self, frame: Tensor, number: int) -> Tensor:
-        """A frame as (3, H, W) float 0..1 on the device, checked."""
-        if not isinstance(frame, Tensor):
-            raise ValueError(f"Frame {number} is a {type(frame).__name__}; frames are (3, height, width) tensors.")
-        if frame.ndim != 3 or frame.shape[0] not in (1, 3, 4) or 0 in frame.shape:
-            raise ValueError(f"Frame {number} has shape {tuple(frame.shape)} instead of (1, 3 or 4, height, width).")
-        if not (frame.is_floating_point() or frame.dtype == torch.uint8):
-            raise ValueError(f"Frame {number} is of type {frame.dtype}; frames are floats in 0..1, or uint8.")
+        """A frame that :func:`check_frame` let through as (3, H, W) float 0..1 on the device, its pixels checked."""
         # The type first: float64 can't be moved to every device.
         frame = (frame[:3].float() if frame.is_floating_point() else frame[:3].float() / 255).to(self.device)
         if not torch.isfinite(frame).all():
@@ -297,10 +306,11 @@ class Estimator:
         waiting: deque[_WaitingFrame] = deque()
         people: list[tuple[_WaitingFrame, Box]] = []
         for number, (frame, frame_boxes) in enumerate(_with_boxes(frames, boxes)):
-            pixels = self._on_device(frame, number)
-            waiting.append(_WaitingFrame(pixels, _boxes_of(pixels, frame_boxes, number)))
+            check_frame(frame, number)
+            waiting.append(_WaitingFrame(frame, number, _boxes_of(frame, frame_boxes, number)))
             people += ((waiting[-1], box) for box in waiting[-1].boxes)
-            while len(people) >= batch_size:
+            # Also where few people are in many frames: those that wait must not grow with the clip.
+            while people and max(len(people), len(waiting)) >= batch_size:
                 check_cancelled()
                 self._pose_batch(people[:batch_size], flip_test, fitting)
                 del people[:batch_size]
@@ -314,27 +324,36 @@ class Estimator:
 
     @torch.no_grad()
     def _pose_batch(self, people: list[tuple[_WaitingFrame, Box]], flip_test: bool, fitting: FittingBatches) -> None:
-        # Cropped here and not when a frame arrives: the crops of a crowd would outweigh everything else.
-        pixel_values = torch.cat([self._pixel_values([frame.pixels], boxes=[[box]]) for frame, box in people])
         boxes = [box for _, box in people]
 
         def work(part: slice) -> list[dict[str, Tensor]]:
-            outputs, flipped = self._forward(pixel_values[part]), None
+            # Sent and cropped here and not when a frame arrives: frames that wait, and the crops of a crowd, would
+            # outweigh everything else on the device.
+            pixel_values = torch.cat(list(self._crops(people[part])))
+            outputs, flipped = self._forward(pixel_values), None
             if flip_test:
                 pairs = torch.tensor(self.model.config.flip_pairs, device=self.device)
-                flipped = self._forward(pixel_values[part].flip(-1), flip_pairs=pairs)
+                flipped = self._forward(pixel_values.flip(-1), flip_pairs=pairs)
             return self.processor.post_process_pose_estimation(outputs, [boxes[part]], outputs_flipped=flipped)[0]
 
         results = fitting.run(work, len(people))
         for (frame, box), found in zip(people, results, strict=True):
             frame.people.append(PersonPose(found["keypoints"].cpu(), found["scores"].cpu(), box))
 
+    def _crops(self, people: list[tuple[_WaitingFrame, Box]]) -> Iterator[Tensor]:
+        """Crops (n, 3, H, W) of each frame's people, who come frame by frame."""
+        for _, group in itertools.groupby(people, key=lambda person: person[0].number):
+            frames, boxes = zip(*group, strict=True)
+            pixels = self._on_device(frames[0].pixels, frames[0].number)
+            yield from (self._pixel_values([pixels], boxes=[[box]]) for box in boxes)
+
 
 @dataclasses.dataclass
 class _WaitingFrame:
-    """A frame (3, H, W) on the device whose people are not all done."""
+    """A frame as it came, whose people are not all done."""
 
     pixels: Tensor
+    number: int
     boxes: list[Box]
     people: list[PersonPose] = dataclasses.field(default_factory=list)
 
@@ -373,20 +392,3 @@ def _boxes_of(frame: Tensor, boxes: Sequence[Box] | None, number: int) -> list[B
         return [whole_frame(height, width)]
     check_boxes(boxes, height, width, f"frame {number}")
     return [tuple(float(value) for value in box) for box in boxes]
-
-
-def check_boxes(boxes: Sequence[Box], height: int, width: int, of: str) -> None:
-    """Raises ValueError, naming whose they are, unless each box is x, y, width, height with area inside a frame."""
-    for box in boxes:
-        if len(box) != 4:
-            raise ValueError(f"A box of {of} has {len(box)} numbers instead of x, y, width, height.")
-        x, y, box_width, box_height = box
-        if not all(math.isfinite(value) for value in box):
-            raise ValueError(f"A box of {of} holds a number that is not finite: {tuple(box)}.")
-        if not (box_width > 0 and box_height > 0):
-            raise ValueError(f"A box of {of} has no area: {box_width:g} × {box_height:g} pixels.")
-        if x >= width or y >= height or x + box_width <= 0 or y + box_height <= 0:
-            raise ValueError(
-                f"A box of {of}, x {x:g} y {y:g} width {box_width:g} height {box_height:g}, lies outside "
-                f"of its {width} × {height} pixels."
-            )
