@@ -298,6 +298,7 @@ def _predict(
     )
     for batch in batches:
         yield from batch
+        del batch  # or it would live on while the next is made
 
 
 def empty_images(num_frames: int, height: int, width: int, channels: int = 3) -> Tensor:
@@ -328,9 +329,8 @@ def output_paths(filename_prefix: str, suffix: str, count: int, height: int, wid
     """
     output = folder_paths.get_output_directory()
     folder, name, first, _, _ = folder_paths.get_save_image_path(filename_prefix, output, width, height)
-    return [
-        Path(folder, f"{name.replace('%batch_num%', str(index))}_{first + index:05}_{suffix}") for index in range(count)
-    ]
+    # %batch_num% stays as it is: ComfyUI's counter looks for files that are named so, and would number on from none.
+    return [Path(folder, f"{name}_{first + index:05}_{suffix}") for index in range(count)]
 
 
 def with_progress(num_frames: int) -> Iterator[int]:

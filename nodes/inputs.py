@@ -29,12 +29,12 @@ def check_image(image: Tensor, name: str = "image") -> None:
             )
 
 
-def check_companion(image: Tensor, name: str, num_frames: int) -> None:
-    """Raises ValueError unless ``image`` is a usable batch of one picture for all frames, or of one per frame."""
+def check_companion(image: Tensor, name: str, num_frames: int, of: str = "image") -> None:
+    """Raises ValueError unless ``image`` is a usable batch of one picture for all frames of ``of``, or of one each."""
     check_image(image, name)
     if len(image) not in (1, num_frames):
         raise ValueError(
-            f"{name} holds {len(image)} frames, but image has {num_frames}. Give one per frame, or one for all."
+            f"{name} holds {len(image)} frames, but {of} has {num_frames}. Give one per frame, or one for all."
         )
 
 

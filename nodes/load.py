@@ -28,8 +28,8 @@ class Sapiens2LoadModel(io.ComfyNode):
                     options=host.checkpoint_names(),
                     tooltip="Which checkpoint: the task is in its name, and a larger size (0.4b, 0.8b, 1b, 5b) sees "
                     "finer detail, is slower and needs more memory. Those on this machine come first. An official "
-                    "one after them is downloaded into models/sapiens2 when the graph runs: about 4 GB for every "
-                    "billion (b) of parameters, and it goes on where it stopped. A file of your own: put its "
+                    "one after them is downloaded into models/sapiens2 when the graph runs: 0.1b is about "
+                    "0.5 GB, 0.4b 2, 0.8b 4, 1b 6, 5b 21, and it goes on where it stopped. A file of your own: put its "
                     ".safetensors into models/sapiens2 and press R. The last ones, demo/…, come with the pack: toy "
                     "networks that know drawn mannequins alone, to try a graph without a download. Sapiens2's "
                     "weights have Meta's own licence: github.com/facebookresearch/sapiens2/blob/main/LICENSE.md",

@@ -146,7 +146,7 @@ class Sapiens2RenderPose(io.ComfyNode):
         if not frames:
             raise ValueError("pose has no frames: there is nothing to draw.")
         if image is not None:
-            check_companion(image, "image", len(frames))
+            check_companion(image, "image", len(frames), of="pose")
         source = (frames[0].height, frames[0].width) if image is None else tuple(image.shape[1:3])
         height, width = _picture_size(height, width, *source)
         pictures = host.empty_images(len(frames), height, width)

@@ -67,6 +67,6 @@ class Sapiens2SavePointmap(io.ComfyNode):
         suffix, write = FORMATS[format]
         frames, _, height, width = pointmap.points.shape
         paths = host.output_paths(filename_prefix, suffix, frames, height, width)
-        for index, path in enumerate(paths):
-            write(path, pointmap, index)
+        for index in host.with_progress(frames):
+            write(paths[index], pointmap, index)
         return io.NodeOutput([str(path) for path in paths])

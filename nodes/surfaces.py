@@ -15,6 +15,7 @@ from ..sapiens2_core.mesh import Mesh, grid_mesh
 from ..sapiens2_core.point_cloud import ply_bytes
 from ..sapiens2_core.results import Pointmap
 from ..sapiens2_core.surface_normals import EDGE_TOLERANCE
+from . import host
 from .inputs import check_frame
 from .sockets import frame_input, mask_input, pointmap_input
 
@@ -86,7 +87,7 @@ class Sapiens2PointmapToMesh(io.ComfyNode):
         mask = mask if mask is None else mask.cpu()
         meshes = [
             grid_mesh(pointmap.points[index], foreground(pointmap, index, mask), edge_tolerance, stride)
-            for index in frames
+            for index in (frames[number] for number in host.with_progress(len(frames)))
         ]
         if not any(len(mesh.faces) for mesh in meshes):
             where = f"Frame {frame} has" if frame >= 0 else "The clip has"

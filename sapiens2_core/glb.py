@@ -20,6 +20,7 @@ _FLOAT, _UNSIGNED_INT = 5126, 5125
 _ARRAY_BUFFER, _ELEMENT_ARRAY_BUFFER = 34962, 34963
 _LINEAR, _LINEAR_MIPMAP_LINEAR, _CLAMP_TO_EDGE = 9729, 9987, 33071
 _GLTF, _JSON, _BIN, _VERSION = b"glTF", b"JSON", b"BIN\0", 2
+_LARGEST = 2**32 - 1  # the header's length is a 32-bit number
 _GENERATOR = "comfyui-sapiens2"
 
 
@@ -68,8 +69,13 @@ class _Document:
         self.json["buffers"] = [{"byteLength": self.length}]
         text = json.dumps(self.json, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 4)
+        total = 28 + len(text) + self.length  # the header, and those of both chunks
+        if total > _LARGEST:
+            raise ValueError(
+                f"The mesh file would have {total / 1e9:.1f} GB, but GLB files end at 4.3 GB. Choose a larger stride, "
+                "or fewer frames."
+            )
         chunks = [struct.pack("<I4s", len(text), _JSON), text, struct.pack("<I4s", self.length, _BIN), *self.parts]
-        total = 12 + sum(map(len, chunks))
         return b"".join([struct.pack("<4sII", _GLTF, _VERSION, total), *chunks])
 
 

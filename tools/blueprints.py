@@ -130,6 +130,8 @@ ALL = {
         ("wan animate", "vace", "face crop", "video pose", "dwpose"),
         {
             "frames": ((5, "image"), (9, "image")),
+            "people's boxes": ((5, "boxes"),),
+            "people's mask": ((5, "mask"),),
             "checkpoint": ((2, "checkpoint"),),
             "strength": ((6, "strength"),),
             "face points": ((7, "face"),),

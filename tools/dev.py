@@ -65,7 +65,7 @@ def main() -> None:
             run("-m", "sapiens2_core", "demo", "--output", OUTPUT / "demo")
             return
         for path in checkpoints_in(Path(words[0]).resolve()):
-            folder = OUTPUT / path.stem
+            folder = OUTPUT / path.name.removesuffix(".safetensors")
             run("-m", "sapiens2_core", "predict", "--checkpoint", path, "--input", PHOTO, "--output", folder)
         print(f"Look into {OUTPUT}.")
     elif command == "test":

@@ -86,9 +86,9 @@ def main() -> None:
     with urllib.request.urlopen(f"{parser.parse_args().server}/object_info") as answer:
         texts = texts_of(json.load(answer))
     before = read("en")
+    translations = {language: read(language) for language in LANGUAGES}  # all of them before anything is written
     write("en", texts)
-    for language in LANGUAGES:
-        known = read(language)
+    for language, known in translations.items():
         kept = {place: known[place] for place in texts if place in known and before.get(place) == texts[place]}
         write(language, kept)
         for place in texts.keys() - kept.keys():

@@ -166,11 +166,12 @@ class Picker {
     return boxes.map(({ box }) => box).sort((a, b) => (a.compareDocumentPosition(b) & 4 ? -1 : 1));
   }
 
-  /** Leaves the parts with a name that has the searched text in it, in any language. */
+  /** Leaves the parts that the searched text means, or has part of a name of, in any language. */
   #filter() {
     const wanted = plainName(this.search.value);
     const names = Object.entries(this.table.names).filter(([name]) => name.includes(wanted));
-    const ids = new Set(names.flatMap(([, ids]) => ids));
+    // And what the text understands: "left arm" is no part's name.
+    const ids = new Set([...names.flatMap(([, ids]) => ids), ...new PartText(this.table, this.search.value).ids]);
     for (const [id, { row, box }] of this.rows) {
       row.hidden = !ids.has(id);
       box.tabIndex = -1;
