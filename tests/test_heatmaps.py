@@ -75,7 +75,11 @@ def test_keypoints_are_the_references_where_the_clamp_acts_too(kind):
     keypoints, scores = decode_heatmaps(heatmaps)
     expected, expected_scores = reference(heatmaps)
     # Where a determinant happens to be nearly zero, the step is hundreds of pixels long and rounding shows in it.
-    torch.testing.assert_close(keypoints, expected, rtol=1e-4, atol=0.01)
+    peaks, _ = get_keypoint_predictions(heatmaps)
+    usual = (expected - peaks).norm(dim=-1) < 48
+    assert usual.float().mean() > 0.9
+    torch.testing.assert_close(keypoints[usual], expected[usual], rtol=1e-4, atol=0.01)
+    torch.testing.assert_close(keypoints[~usual], expected[~usual], rtol=0.01, atol=0.01)
     assert torch.equal(scores, expected_scores)
 
 

@@ -152,7 +152,8 @@ def test_lower_precision_gives_nearly_the_same_normals(comfy, precision, most):
         for chosen in ("fp32", precision)
     )
     difference = np.abs(exact.astype(int) - lower)
-    assert 0 < np.median(difference) <= most
+    assert difference.any()
+    assert np.median(difference) <= most
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
