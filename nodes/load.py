@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..sapiens2_core.precision import FP8_WEIGHTS, PRECISIONS
+from ..sapiens2_core.precision import PRECISION_CHOICES
 from . import host
 from .sockets import EstimatorSocket
 
@@ -36,7 +36,7 @@ class Sapiens2LoadModel(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "precision",
-                    options=["auto", *PRECISIONS, FP8_WEIGHTS],
+                    options=list(PRECISION_CHOICES),
                     default="auto",
                     tooltip="Numbers that the network computes in. auto: bf16 where the device is good at it, else "
                     "fp16 on a GPU and fp32 on a CPU. bf16 and fp16 halve the memory and are faster on most GPUs; "

@@ -9,6 +9,7 @@ from comfy_api.latest import io
 from torch import Tensor
 
 from ..sapiens2_core.geometry import match_mask
+from ..sapiens2_core.keypoints import VISIBLE_SCORE
 from ..sapiens2_core.pose_boxes import PARTS, STEADY, boxes_from_pose, prompt_points
 from ..sapiens2_core.results import Pose
 from .boxes import PERSON
@@ -117,7 +118,7 @@ class Sapiens2BoxesFromPose(io.ComfyNode):
                 ),
                 io.Float.Input(
                     "score_threshold",
-                    default=0.3,
+                    default=VISIBLE_SCORE,
                     min=0.0,
                     max=1.0,
                     step=0.01,

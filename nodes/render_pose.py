@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from comfy_api.latest import io
 from torch import Tensor
 
+from ..sapiens2_core.keypoints import VISIBLE_SCORE
 from ..sapiens2_core.openpose import to_openpose
 from ..sapiens2_core.openpose_in import from_openpose, openpose_people, read_openpose, write_openpose
 from ..sapiens2_core.pose_parts import Parts, keep_openpose_parts, keep_parts, resize_frame
@@ -83,7 +84,7 @@ class Sapiens2RenderPose(io.ComfyNode):
                 _part("face", "the fine points of the face"),
                 io.Float.Input(
                     "threshold",
-                    default=0.3,
+                    default=VISIBLE_SCORE,
                     min=0.0,
                     max=1.0,
                     step=0.01,

@@ -8,6 +8,7 @@ from typing import Any
 from comfy_api.latest import io
 
 from ..sapiens2_core.inference import Estimator
+from ..sapiens2_core.keypoints import VISIBLE_SCORE
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,7 @@ def score_threshold_input() -> io.Input:
     """Which keypoints are present in POSE_KEYPOINT."""
     return io.Float.Input(
         "score_threshold",
-        default=0.3,
+        default=VISIBLE_SCORE,
         min=0.0,
         max=1.0,
         step=0.01,

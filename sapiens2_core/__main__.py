@@ -23,8 +23,10 @@ from .demo.command import run_demo, table
 from .estimators import build
 from .hub import resolve
 from .inference import Box, Estimator
+from .keypoints import VISIBLE_SCORE
 from .outputs import write_result
 from .photos import check_photos, find_photos, open_photo, photo_size, result_names
+from .precision import PRECISION_CHOICES
 from .tasks import TASKS
 
 logger = logging.getLogger("sapiens2")
@@ -217,7 +219,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--checkpoint", required=True, help=_CHECKPOINT_HELP)
     command.add_argument("--input", type=Path, required=True, help="photo, or folder of photos")
     command.add_argument("--output", type=Path, required=True, help="folder to write to")
-    command.add_argument("--precision", choices=("auto", "bf16", "fp16", "fp32"), default="auto")
+    command.add_argument("--precision", choices=PRECISION_CHOICES, default="auto")
     command.add_argument("--device", help="such as cpu, cuda, cuda:1; the best there is by default")
     command.add_argument("--batch-size", type=at_least_one, default=1, help="photos (pose: people) at once; default 1")
     command.add_argument(
@@ -227,7 +229,10 @@ def _parser() -> argparse.ArgumentParser:
         "{file name: list}; the whole photo is one person by default",
     )
     command.add_argument(
-        "--score-threshold", type=float, default=0.3, help="pose only: keypoints above it count as seen; default 0.3"
+        "--score-threshold",
+        type=float,
+        default=VISIBLE_SCORE,
+        help="pose only: keypoints above it count as seen; default %(default)s",
     )
     command.set_defaults(run=predict)
 

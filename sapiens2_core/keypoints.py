@@ -36,6 +36,11 @@ KEYPOINT_COLORS = torch.tensor([row["color"] for row in _TABLE["keypoints"]], dt
 SKELETON: tuple[Link, ...] = tuple(Link(start, end, tuple(color)) for start, end, color in _TABLE["skeleton"])
 
 
+#: A keypoint counts as visible when its score is above this, unless somebody chooses another threshold. Scores are
+#: heights of heatmaps whose peaks were 1 in training; DWPose's annotator draws what is above the same 0.3.
+VISIBLE_SCORE = 0.3
+
+
 def _is_left(name: str) -> bool:
     return name.startswith(("left_", "l_")) or "_l_" in name
 

@@ -31,7 +31,8 @@ def _hand(wrist: int, first: int) -> tuple[int, ...]:
 HAND_RIGHT_21 = _hand(41, 21)
 HAND_LEFT_21 = _hand(62, 42)
 
-_NUM_JAW = 17
+#: dlib's points 0 to 16 are the jaw line.
+NUM_JAW = 17
 _NOSE_BASE = (180, 184, 179, 187, 181)
 _CHIN = 77
 #: Per side: tragus (top, most protruding point, bottom), where the ear lobe joins the cheek, tip of the lobe.
@@ -170,7 +171,7 @@ def _face_frame(points: Floats, scores: Floats, inner: Floats, threshold: float)
     def middle(*groups: tuple[int, ...]) -> Floats | None:
         """Of the first group of dlib's points that are all visible."""
         for group in groups:
-            rows = inner[[number - _NUM_JAW for number in group]]
+            rows = inner[[number - NUM_JAW for number in group]]
             if (rows[:, 2] > threshold).all():
                 return rows[:, :2].mean(axis=0)
         return None
@@ -222,7 +223,7 @@ class _Side:
 
 def _turn(frame: _FaceFrame, inner: Floats, threshold: float, sign: int, otherwise: float) -> float:
     """How far a face is turned to a side, 0 to 1 (a profile), as the nose tells; ``otherwise`` where it is hidden."""
-    tip = inner[30 - _NUM_JAW]
+    tip = inner[30 - NUM_JAW]
     if tip[2] <= threshold:
         return otherwise
     return min(max(sign * float(frame.coordinates(tip[None, :2])[0][0]) / _NOSE_IN_PROFILE, 0.0), 1.0)
@@ -238,7 +239,7 @@ def _measure_side(
     tragus = v[: sum(index in ear[:3] for index in seen_ear)]
     top = min(float(tragus.min()), 0.9) if len(tragus) else _EAR_LEVEL
 
-    rows = inner[[corner - _NUM_JAW for corner in corners]]
+    rows = inner[[corner - NUM_JAW for corner in corners]]
     eye_seen = rows[0, 2] > threshold
     rows = rows[rows[:, 2] > threshold]
     side_u, side_v = frame.coordinates(rows[:, :2])

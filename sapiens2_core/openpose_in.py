@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from .keypoints import FLIP_INDICES, KEYPOINT_NAMES
-from .openpose import BODY_18, FOOT_6, HAND_LEFT_21, HAND_RIGHT_21, frame_to_openpose
+from .openpose import BODY_18, FOOT_6, HAND_LEFT_21, HAND_RIGHT_21, NUM_JAW, frame_to_openpose
 from .results import FramePose, PersonPose, Pose
 
 Floats = NDArray[np.float64]
@@ -25,9 +25,6 @@ PARTS = {
     "hand_right_keypoints_2d": 21,
 }
 _FACE_68 = 68  # some writers leave the pupils out
-
-#: dlib's points 0 to 16 are the jaw line.
-NUM_JAW = 17
 
 #: OpenPose's 25-point body, which its own program writes, holds the 18 without the middle of the hips, then the feet.
 _BODY_25 = [*range(8), *range(9, 19)]

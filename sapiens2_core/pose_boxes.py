@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .keypoints import VISIBLE_SCORE
 from .openpose import HAND_LEFT_21, HAND_RIGHT_21, frame_to_openpose
 from .pose_selection import check_person
 from .results import FramePose, PersonPose, Pose
@@ -140,7 +141,7 @@ def boxes_from_pose(
     square: bool = True,
     padding: float = 0.2,
     steady: str = "smooth",
-    threshold: float = 0.3,
+    threshold: float = VISIBLE_SCORE,
 ) -> list[tuple[int, int, int, int]]:
     """Exactly one box per frame around a part of one person.
 
@@ -197,7 +198,7 @@ def _inside(center: Floats, sides: Floats, frame: tuple[int, int], square: bool)
     return tuple(map(int, (*corner, *sides)))
 
 
-def prompt_points(pose: Pose, part: str, person: int = 0, threshold: float = 0.3) -> list[tuple[int, int]]:
+def prompt_points(pose: Pose, part: str, person: int = 0, threshold: float = VISIBLE_SCORE) -> list[tuple[int, int]]:
     """Pixels x, y well inside a part of one person, in the first frame in which it is seen.
 
     Where none of the keypoints that lie inside is visible and within the frame, the middle of the part is given.

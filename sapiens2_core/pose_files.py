@@ -13,13 +13,10 @@ from typing import Any
 import torch
 
 from .files import write_json
-from .keypoints import KEYPOINT_NAMES, SKELETON
-from .openpose import to_openpose
-from .openpose_in import NUM_JAW, from_openpose, read_openpose, write_openpose
+from .keypoints import KEYPOINT_NAMES, SKELETON, VISIBLE_SCORE
+from .openpose import NUM_JAW, to_openpose
+from .openpose_in import from_openpose, read_openpose, write_openpose
 from .results import FramePose, PersonPose, Pose
-
-#: A keypoint counts as present in OpenPose's form when its score is above this, as nodes have it by default.
-PRESENT = 0.3
 
 
 def _numbers(values: torch.Tensor) -> list[float]:
@@ -48,7 +45,7 @@ def to_coco(pose: Pose) -> dict[str, Any]:
                     "bbox": [float(value) for value in person.box],
                     "area": float(person.box[2] * person.box[3]),
                     "score": float(person.scores.mean()),
-                    "num_keypoints": int((person.scores > PRESENT).sum()),
+                    "num_keypoints": int((person.scores > VISIBLE_SCORE).sum()),
                     "keypoints": _numbers(rows),
                 }
             )
@@ -100,7 +97,7 @@ def save_coco(pose: Pose, target: Path) -> None:
 def to_openpose_files(pose: Pose) -> list[dict[str, Any]]:
     """What OpenPose's files hold of each frame: all scores as confidences, and the jaw that fits the visible face."""
     frames = to_openpose(pose, 0.0, real_confidence=True)
-    for frame, sure in zip(frames, to_openpose(pose, PRESENT), strict=True):
+    for frame, sure in zip(frames, to_openpose(pose, VISIBLE_SCORE), strict=True):
         for person, sure_person in zip(frame["people"], sure["people"], strict=True):
             person["face_keypoints_2d"][: 3 * NUM_JAW] = sure_person["face_keypoints_2d"][: 3 * NUM_JAW]
     return [{"version": 1.3, **frame} for frame in frames]
@@ -145,7 +142,7 @@ def load_pose(path: Path, height: int = 0, width: int = 0) -> tuple[Pose, list[d
 
     Returns:
         The clip, and the same as POSE_KEYPOINT: of OpenPose files what they say, of the 308 keypoints those above
-        :data:`PRESENT` with confidence 1.
+        :data:`~sapiens2_core.keypoints.VISIBLE_SCORE` with confidence 1.
 
     Raises:
         ValueError: something else, or sizes that nobody tells.
@@ -159,7 +156,7 @@ def load_pose(path: Path, height: int = 0, width: int = 0) -> tuple[Pose, list[d
         data = _read(path)
     if isinstance(data, Mapping) and "annotations" in data:
         pose = from_coco(data)
-        return pose, to_openpose(pose, PRESENT)
+        return pose, to_openpose(pose, VISIBLE_SCORE)
     try:
         frames = read_openpose(data, height, width)
     except ValueError as error:

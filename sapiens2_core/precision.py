@@ -10,6 +10,10 @@ PRECISIONS: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.floa
 FP8_WEIGHTS = "fp8 weights"
 
 
+#: All that a person can choose.
+PRECISION_CHOICES = ("auto", *PRECISIONS, FP8_WEIGHTS)
+
+
 def as_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     """A floating point type, also from its name in PyTorch ("bfloat16"); None and "auto" are None.
 
@@ -69,8 +73,8 @@ def choose_dtype(device: torch.device, precision: str = "auto") -> torch.dtype:
     """
     if precision in PRECISIONS:
         return PRECISIONS[precision]
-    if precision not in ("auto", FP8_WEIGHTS):
-        raise ValueError(f'There is no precision "{precision}"; choose auto, {", ".join(PRECISIONS)} or {FP8_WEIGHTS}.')
+    if precision not in PRECISION_CHOICES:
+        raise ValueError(f'There is no precision "{precision}"; choose one of {", ".join(PRECISION_CHOICES)}.')
     if device.type == "cuda":
         # Without the argument, PyTorch also says yes to cards that emulate bf16.
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16

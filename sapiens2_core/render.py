@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .body_parts import PALETTE
 from .geometry import match_mask
-from .keypoints import KEYPOINT_COLORS, SKELETON
+from .keypoints import KEYPOINT_COLORS, SKELETON, VISIBLE_SCORE
 from .results import FramePose
 
 #: Sign of x, y, z that turns normals in OpenGL's convention (x right, y up, z towards the camera) into another's.
@@ -111,7 +111,9 @@ def _fixed_point(values: np.ndarray) -> np.ndarray:
     return np.round(values * (1 << _SUBPIXEL_BITS)).astype(np.int32)
 
 
-def draw_pose(frame: FramePose, image: Tensor | None = None, threshold: float = 0.3, size: float = 1.0) -> Tensor:
+def draw_pose(
+    frame: FramePose, image: Tensor | None = None, threshold: float = VISIBLE_SCORE, size: float = 1.0
+) -> Tensor:
     """The 308-point skeletons of a frame in the authors' colours, anti-aliased.
 
     Lines and points are sized by the frame, those of face and fingers by the person too, so that small people stay

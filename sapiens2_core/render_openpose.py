@@ -28,6 +28,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .keypoints import VISIBLE_SCORE
 from .openpose_in import Floats, OpenPoseFrame, OpenPosePerson
 from .pose_parts import ALL_PARTS, Parts, keep_openpose_parts
 from .render import to_uint8
@@ -193,7 +194,7 @@ def draw_openpose(
     frame: OpenPoseFrame,
     image: Tensor | None = None,
     *,
-    threshold: float = 0.3,
+    threshold: float = VISIBLE_SCORE,
     parts: Parts = ALL_PARTS,
     thick: bool = False,
     size: float = 1.0,

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .keypoints import VISIBLE_SCORE
 from .results import PersonPose, Pose
 
 Floats = NDArray[np.float64]
 
 #: Body, feet, wrists and neck: what tells people apart. The 238 points of a face would outvote them.
 _BODY = [*range(21), 41, 62, 69]
-
-#: A keypoint counts when its score is above this, the threshold that the nodes offer as a default.
-VISIBLE = 0.3
 
 #: Standard deviation, as a share of the person's longer side, of how far a keypoint gets from where it was expected.
 #: Wide: within a 24th of a second a runner covers a sixth of his height, an arm swings farther.
@@ -36,7 +34,7 @@ def visible_box(points: Floats, scores: Floats, box: tuple[float, float, float, 
         scores: (308,).
         box: x, y, width, height.
     """
-    seen = points[scores > VISIBLE]
+    seen = points[scores > VISIBLE_SCORE]
     if len(seen) >= 4:
         return np.concatenate([seen.min(axis=0), seen.max(axis=0)])
     x, y, width, height = box
@@ -60,7 +58,7 @@ class _Sighting:
     @classmethod
     def of(cls, person: PersonPose) -> _Sighting:
         points, scores = person.keypoints.double().numpy(), person.scores.double().numpy()
-        return cls(points[_BODY], scores[_BODY] > VISIBLE, visible_box(points, scores, person.box))
+        return cls(points[_BODY], scores[_BODY] > VISIBLE_SCORE, visible_box(points, scores, person.box))
 
     @property
     def side(self) -> float:

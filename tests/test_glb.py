@@ -76,6 +76,13 @@ def test_file_with_an_empty_frame_passes_the_khronos_validator(validate, tmp_pat
     assert validate(path)["issues"]["numErrors"] == 0
 
 
+def test_file_too_large_for_the_format_is_refused(monkeypatch):
+    meshes, images = surfaces()
+    monkeypatch.setattr("sapiens2_core.glb._LARGEST", 1000)
+    with pytest.raises(ValueError, match=r"GLB files end at 4\.3 GB\. Choose a larger stride, or fewer frames"):
+        glb_bytes(meshes, images)
+
+
 def test_mesh_and_texture_come_back():
     meshes, images = surfaces()
     document, buffer = parse(glb_bytes(meshes, images))

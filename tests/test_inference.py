@@ -149,14 +149,15 @@ def test_frames_are_taken_one_batch_at_a_time_and_given_back_before_the_next():
     assert progress == [2, 4, 5]
 
 
-def out_of_memory_above(runner: Estimator, most: int) -> list[int]:
+def out_of_memory_above(runner: Estimator, most: int, error: Exception | None = None) -> list[int]:
     """Makes the network fail as a device does for more than ``most`` at once; the sizes that come are noted."""
     sizes, forward = [], runner.model.forward
+    error = error or torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     def limited(pixel_values: Tensor, **more):
         sizes.append(len(pixel_values))
         if len(pixel_values) > most:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            raise error
         return forward(pixel_values, **more)
 
     runner.model.forward = limited
@@ -205,6 +206,24 @@ def test_memory_too_small_for_one_frame_is_an_error_with_remedies():
     out_of_memory_above(runner, most=0)
     with pytest.raises(torch.OutOfMemoryError, match=r"precision bf16.*resolution.*batch size"):
         flatten(runner.predict(frames(*[(64, 48)] * 2), batch_size=2))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "MPS backend out of memory (MPS allocated: 17.22 GB, other allocations: 1.02 GB, max allowed: 18.13 GB).",
+        "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+        "allocate 8589934592 bytes. Error code 12 (Cannot allocate memory)",
+        "[enforce fail at alloc_cpu.cpp:80] data. DefaultCPUAllocator: not enough memory: you tried to allocate "
+        "8589934592 bytes.",
+    ],
+)
+def test_every_devices_way_to_say_it_halves_the_batch(message):
+    runner = estimator("normal")
+    sizes = out_of_memory_above(runner, most=1, error=RuntimeError(message))
+    assert len(flatten(runner.predict(frames(*[(64, 48)] * 2), batch_size=2))) == 2
+    assert sizes == [2, 1, 1]
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, MemoryError])
@@ -298,6 +317,20 @@ class TestPose:
                 assert person.keypoints.shape == (308, 2)
                 torch.testing.assert_close(person.scores, same.scores, rtol=1e-3, atol=1e-4)
 
+    def test_frames_without_people_do_not_pile_up_behind_one_with_a_person(self):
+        taken = []
+
+        def source():
+            for number, frame in enumerate(frames(*[(64, 48)] * 12)):
+                taken.append(number)
+                yield frame
+
+        boxes = [[(5.0, 5.0, 30.0, 50.0)], *[[]] * 11]
+        stream = estimator("pose").predict(source(), boxes, batch_size=4)
+        assert len(next(stream)) == 4
+        assert taken == [0, 1, 2, 3]
+        assert [len(frame.people) for frame in flatten(stream)] == [0] * 8
+
     def test_whole_frame_is_the_box_that_the_authors_take(self):
         runner = estimator("pose")
         clip = frames((120, 160))
@@ -385,6 +418,12 @@ def test_checkpoint_of_another_task_is_refused_in_the_users_words():
     with pytest.raises(ValueError, match="This checkpoint estimates normals; connect one that estimates pose"):
         estimator("normal").require("pose")
     estimator("normal").require("normal")
+
+
+def test_pose_checkpoint_of_other_keypoints_is_refused_where_sapiens2s_are_needed():
+    runner = Estimator(build(tiny_config("pose").replaced(num_labels=17), "pose"))
+    with pytest.raises(ValueError, match="has 17 keypoints; Sapiens2's 308 are needed here"):
+        runner.require("pose")
 
 
 def test_half_precision_stays_close_to_fp32():

@@ -17,6 +17,15 @@ def test_pictures_of_one_three_and_four_channels_pass(channels):
     inputs.check_image(torch.rand(2, 5, 7, channels).half())
 
 
+def test_companion_of_another_length_is_named_with_what_it_accompanies():
+    inputs.check_companion(torch.zeros(1, 5, 7, 3), "background", 3)
+    inputs.check_companion(torch.zeros(3, 5, 7, 3), "background", 3)
+    with pytest.raises(ValueError, match="background holds 2 frames, but image has 3"):
+        inputs.check_companion(torch.zeros(2, 5, 7, 3), "background", 3)
+    with pytest.raises(ValueError, match="image holds 2 frames, but pose has 3"):
+        inputs.check_companion(torch.zeros(2, 5, 7, 3), "image", 3, of="pose")
+
+
 @pytest.mark.parametrize("shape", [(0, 5, 7, 3), (1, 0, 7, 3), (1, 5, 0, 3)])
 def test_empty_batch_is_refused(shape):
     with pytest.raises(ValueError, match="image is empty"):

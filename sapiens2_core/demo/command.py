@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from ..files import write_npz, write_png
 from ..inference import Estimator
+from ..keypoints import VISIBLE_SCORE
 from ..outputs import write_result
 from ..render import to_uint8
 from .checkpoints import WEIGHTS, checkpoint_name, demo_tasks
@@ -82,7 +83,7 @@ def run_demo(output: Path, number: int, folder: Path = WEIGHTS) -> dict[Measure,
     found = run_tasks(truth, checkpoints)
     photo = torch.from_numpy(to_uint8(truth.image)).movedim(-1, 0)
     for task, result in found.items():
-        write_result(task, output, "mannequin", photo, result, threshold=0.3)
+        write_result(task, output, "mannequin", photo, result, threshold=VISIBLE_SCORE)
     write_npz(
         output / "mannequin_truth.npz",
         labels=truth.labels,

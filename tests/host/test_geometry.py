@@ -240,6 +240,18 @@ def test_saved_files_lose_nothing(comfy, pointmap, format):
     assert not list((comfy.base / "output" / "depth").glob(".*"))
 
 
+def test_batch_num_in_a_prefix_overwrites_nothing(comfy, pointmap):
+    graph = Graph()
+    node = graph.add("Sapiens2SavePointmap", pointmap=pointmap(graph), format="NPY", filename_prefix="%batch_num%_z")
+    text = graph.show_text([node, 0])
+    first = comfy.run(graph)[text]["text"]
+    graph[node]["inputs"]["format"] = "EXR"  # or the run would be taken from the host's cache
+    comfy.run(graph)
+    graph[node]["inputs"]["format"] = "NPY"
+    second = comfy.run(graph)[text]["text"]
+    assert len({*first, *second}) == 4
+
+
 def test_saving_outside_of_the_output_folder_is_refused(comfy, pointmap):
     graph = Graph()
     graph.add("Sapiens2SavePointmap", pointmap=pointmap(graph), format="NPY", filename_prefix="../../stolen/depth")
