@@ -11,7 +11,14 @@ from .config import Sapiens2Config
 from .norms import LayerScale, RMSNorm
 from .onednn import linear_class
 
-ACTIVATIONS = {"silu": F.silu, "gelu": F.gelu, "relu": F.relu}
+
+
+def silu(x: Tensor) -> Tensor:
+    """SiLU, over its input where autograd is off."""
+    return F.silu(x, inplace=not torch.is_grad_enabled())
+
+
+ACTIVATIONS = {"silu": silu, "gelu": F.gelu, "relu": F.relu}
 
 
 class Sapiens2MLP(nn.Module):
@@ -37,7 +44,9 @@ class Sapiens2GatedMLP(Sapiens2MLP):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, C) → (…, C)."""
-        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+        gate = self.act_fn(self.gate_proj(x))
+        # In place where autograd is off: on CPUs, fresh memory of this size costs as much as the product.
+        return self.down_proj(gate * self.up_proj(x) if torch.is_grad_enabled() else gate.mul_(self.up_proj(x)))
 
 
 def drop_path(x: Tensor, probability: float, training: bool) -> Tensor:
