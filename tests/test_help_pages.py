@@ -28,6 +28,13 @@ def test_a_page_has_a_picture(page):
         assert picture.format == "JPEG"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_says_what_goes_in_and_what_to_connect(page):
+    headings = re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings.count("Inputs") == 1
+    assert headings.count("What to connect") == 1
+
+
 def test_pictures_are_small_and_each_is_shown():
     files = set((DOCS / "pictures").iterdir())
     assert files == {DOCS / name for page in PAGES for name in pictures_of(page)}
