@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.forward import sized_config
 from sapiens2_core.checkpoint import load
-from sapiens2_core.config import SIZES, official_config
+from sapiens2_core.config import SIZES
 from sapiens2_core.estimators import build
 from sapiens2_core.tasks import TASKS
 
@@ -61,19 +62,14 @@ def main() -> None:
     parser.add_argument("--input", default="256x192", help="height x width")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
-    size = [int(side) for side in options.input.split("x")]
+    size = tuple(int(side) for side in options.input.split("x"))
     pixel_values = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0))
     print(f"{options.size}, one frame of {options.input}")
     print(f"{'task':9} {'bf16 MB':>8} {'fp8 MB':>8} {'share':>6} {'bf16':>8} {'fp8 bf16':>9} {'fp8 fp32':>9}")
     for task in options.tasks:
         with tempfile.TemporaryDirectory() as folder:
-            config = official_config(options.size, task)
-            config.image_size = size
-            if task == "pointmap":
-                head = config.head_config
-                head.scale_final_input_size = head.flattened_scale_size(tuple(size), config.patch_height_width)
             torch.manual_seed(0)
-            build(config, task).save_pretrained(folder)
+            build(sized_config(options.size, task, size), task).save_pretrained(folder)
             found, sizes = {}, {}
             for way, (dtype, fp8_weights) in WAYS.items():
                 model = load(folder, dtype, options.device, fp8_weights=fp8_weights)

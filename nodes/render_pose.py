@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..sapiens2_core.keypoints import VISIBLE_SCORE
 from ..sapiens2_core.openpose import to_openpose
-from ..sapiens2_core.openpose_in import from_openpose, openpose_people, read_openpose, write_openpose
+from ..sapiens2_core.openpose_in import OpenPoseFrame, from_openpose, openpose_people, read_openpose, write_openpose
 from ..sapiens2_core.pose_parts import Parts, keep_openpose_parts, keep_parts, resize_frame
 from ..sapiens2_core.render import draw_pose
 from ..sapiens2_core.render_openpose import STICK_BRIGHTNESS, draw_openpose
@@ -143,6 +143,9 @@ class Sapiens2RenderPose(io.ComfyNode):
     ) -> io.NodeOutput:
         """Draws frame by frame."""
         parts = Parts(body, head, hands, feet, face)
+        if not isinstance(pose, Pose):
+            # Frames that don't say their size are as large as the picture that they are drawn over, or as asked for.
+            pose = read_openpose(pose, *((height, width) if image is None else image.shape[1:3]))
         frames, draw = _drawing(pose, style, parts, threshold, size, stick_brightness)
         if not frames:
             raise ValueError("pose has no frames: there is nothing to draw.")
@@ -169,18 +172,20 @@ def _picture_size(height: int, width: int, source_height: int, source_width: int
     return height, width or max(1, round(height * source_width / source_height))
 
 
-def _keypoints(pose: Any, parts: Parts, threshold: float, height: int, width: int) -> list[dict[str, Any]]:
+def _keypoints(
+    pose: Pose | list[OpenPoseFrame], parts: Parts, threshold: float, height: int, width: int
+) -> list[dict[str, Any]]:
     """POSE_KEYPOINT of these parts, for a picture of that size; keypoints of other nodes keep their confidences."""
-    frames = read_openpose(to_openpose(pose, threshold) if isinstance(pose, Pose) else pose)
+    frames = read_openpose(to_openpose(pose, threshold)) if isinstance(pose, Pose) else pose
     return write_openpose([keep_openpose_parts(frame, parts).resized(height, width) for frame in frames])
 
 
 def _drawing(
-    pose: Any, style: str, parts: Parts, threshold: float, size: float, stick_brightness: float
+    pose: Pose | list[OpenPoseFrame], style: str, parts: Parts, threshold: float, size: float, stick_brightness: float
 ) -> tuple[Any, Callable[..., Tensor]]:
     """The frames, and what draws one of them at (height, width) over a background."""
     if style == STYLES[2]:
-        frames = (pose if isinstance(pose, Pose) else from_openpose(read_openpose(pose))).frames
+        frames = (pose if isinstance(pose, Pose) else from_openpose(pose)).frames
 
         def draw(frame: Any, height: int, width: int, background: Tensor | None) -> Tensor:
             return draw_pose(resize_frame(keep_parts(frame, parts), height, width), background, threshold, size)
@@ -202,4 +207,4 @@ def _drawing(
             stick_brightness=stick_brightness,
         )
 
-    return pose.frames if is_ours else read_openpose(pose), draw_in_openpose_style
+    return pose.frames if is_ours else pose, draw_in_openpose_style

@@ -12,7 +12,6 @@ from .norms import LayerScale, RMSNorm
 from .onednn import linear_class
 
 
-
 def silu(x: Tensor) -> Tensor:
     """SiLU, over its input where autograd is off."""
     return F.silu(x, inplace=not torch.is_grad_enabled())

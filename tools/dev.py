@@ -64,8 +64,11 @@ def main() -> None:
         if not words:
             run("-m", "sapiens2_core", "demo", "--output", OUTPUT / "demo")
             return
-        for path in checkpoints_in(Path(words[0]).resolve()):
-            folder = OUTPUT / path.name.removesuffix(".safetensors")
+        given = Path(words[0]).resolve()
+        for path in checkpoints_in(given):
+            # By their place in the folder: many files are called model.safetensors.
+            name = path.relative_to(given if path != given else given.parent)
+            folder = OUTPUT / name.with_name(name.name.removesuffix(".safetensors"))
             run("-m", "sapiens2_core", "predict", "--checkpoint", path, "--input", PHOTO, "--output", folder)
         print(f"Look into {OUTPUT}.")
     elif command == "test":

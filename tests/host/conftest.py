@@ -248,6 +248,10 @@ def make_odd_files(folder: Path) -> None:
     (folder / "config_of_nothing").mkdir()
     (folder / "config_of_nothing" / "config.json").write_text("[1, 2")
     write_sparse(folder / "config_of_nothing" / "model.safetensors", shapes)
+    (folder / "two_in_one").mkdir()  # no index says that they belong together
+    (folder / "two_in_one" / "config.json").write_text("{}")
+    for name in ("first", "second"):
+        write_sparse(folder / "two_in_one" / f"{name}.safetensors", scalar)
     with contextlib.suppress(OSError):  # Windows asks for a privilege
         (folder / "dangling.safetensors").symlink_to(folder / "nowhere.safetensors")
 

@@ -244,6 +244,21 @@ def test_normalised_keypoints_without_hands_and_face_are_drawn(comfy):
         assert picture[25, 100].any()
 
 
+@pytest.mark.parametrize("with_image", [True, False])
+def test_keypoints_that_do_not_say_their_size_take_it_from_the_picture_or_the_inputs(comfy, with_image):
+    frame = {"people": [{"pose_keypoints_2d": [0.5, 0.25, 1.0, 0.5, 0.75, 1.0] + [0.0] * 48}]}
+    graph = Graph()
+    source = [graph.add("KnownKeypoints", text=json.dumps([frame])), 0]
+    if with_image:
+        empty = graph.add("EmptyImage", width=200, height=100, batch_size=1, color=0)
+        shown = graph.show(source, image=[empty, 0])
+    else:
+        shown = graph.show(source, width=200, height=100)
+    (picture,) = comfy.pictures(comfy.run(graph)[shown])
+    assert picture.shape == (100, 200, 3)
+    assert picture[25, 100].tolist() == [255, 0, 0]  # the nose
+
+
 @pytest.mark.parametrize("slot", [0, 1], ids=["pose", "keypoints"])
 @pytest.mark.parametrize("off", ["body", "head", "hands", "feet", "face"])
 def test_a_part_that_is_off_is_absent_from_picture_and_keypoints(comfy, walk, slot, off):
