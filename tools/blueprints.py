@@ -116,9 +116,9 @@ ALL = {
         "Makes a 3D surface of a photo of people, in metres, and the camera that sees it as the photo does.",
         ("3d", "mesh", "glb", "photo to 3d"),
         {
-            "image": ((3, "image"),),
-            "mask": ((3, "mask"),),
-            "checkpoint": ((1, "checkpoint"),),
+            "image": ((10, "image"), (3, "image")),
+            "pointmap checkpoint": ((1, "checkpoint"),),
+            "seg checkpoint": ((9, "checkpoint"),),
             "edge tolerance": ((4, "edge_tolerance"),),
             "stride": ((4, "stride"),),
         },

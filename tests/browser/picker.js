@@ -34,6 +34,9 @@ onPage(async ({ page, task, open, shot }) => {
 
   await picker.locator(".s2bp-search").fill("shirt");
   steps.searched = await picker.locator(".s2bp-row:visible").evaluateAll((rows) => rows.map((r) => r.dataset.part));
+  await picker.locator(".s2bp-search").fill("xyzzy");
+  steps.searchedInVain = await picker.locator(".s2bp-nothing").innerText();
+  await picker.locator(".s2bp-search").fill("shirt");
   await picker.locator(".s2bp-search").press("ArrowDown");
   await page.keyboard.press("Space"); // takes the shirt off the clothes
   steps.keyboard = await state();

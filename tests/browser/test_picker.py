@@ -53,6 +53,7 @@ def test_picking_writes_a_plain_text(steps):
 
 def test_a_part_is_found_and_taken_off_with_the_keyboard_alone(steps):
     assert steps["searched"] == ["Upper_Clothing"]
+    assert steps["searchedInVain"] == "No part is called that."
     state = steps["keyboard"]
     assert set(state["checked"]) == names("clothes, hair, Left_Hand") - {"Upper_Clothing"}
     assert_shows(state, state["text"])

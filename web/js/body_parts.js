@@ -5,9 +5,9 @@ import { bodyFigure } from "./body_figure.js";
 import { PartText, plainName } from "./part_text.js";
 
 const WORDS = {
-  en: { text: "parts, as a text", search: "search", groups: "groups", unknown: "not known:", more: "more" },
-  zh: { text: "部位（文字）", search: "搜索", groups: "分组", unknown: "未知：", more: "其他" },
-  ja: { text: "部位（文字）", search: "検索", groups: "グループ", unknown: "不明:", more: "その他" },
+  en: { text: "parts, as a text", search: "search", groups: "groups", unknown: "not known:", nothing: "No part is called that.", more: "more" },
+  zh: { text: "部位（文字）", search: "搜索", groups: "分组", unknown: "未知：", nothing: "没有这样的部位。", more: "其他" },
+  ja: { text: "部位（文字）", search: "検索", groups: "グループ", unknown: "不明:", nothing: "該当する部位はありません。", more: "その他" },
 };
 
 // Headings of the list: a part stands under the smallest of these groups that has it.
@@ -44,6 +44,7 @@ class Picker {
       type: "search", className: "s2bp-search", placeholder: this.words.search, ariaLabel: this.words.search,
     });
     this.search.addEventListener("input", () => this.#filter());
+    this.nothing = make("div", { className: "s2bp-nothing", role: "status" });
     this.search.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown" || event.key === "Enter") this.#visibleBoxes()[0]?.focus();
     });
@@ -51,7 +52,7 @@ class Picker {
     this.element = make(
       "div", { className: "s2bp" }, this.field, this.message, this.#makeChips(),
       make("div", { className: "s2bp-body" }, this.figure.svg,
-        make("div", { className: "s2bp-side" }, this.search, this.#makeList())),
+        make("div", { className: "s2bp-side" }, this.search, this.nothing, this.#makeList())),
     );
     this.element.addEventListener("keydown", (event) => {
       // The page's shortcuts are single keys, too; Ctrl+Enter and the like are still its own.
@@ -181,6 +182,7 @@ class Picker {
     }
     const first = this.#visibleBoxes()[0];
     if (first) first.tabIndex = 0;
+    this.nothing.textContent = first ? "" : this.words.nothing;
   }
 }
 
