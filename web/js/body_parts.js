@@ -5,9 +5,18 @@ import { bodyFigure } from "./body_figure.js";
 import { PartText, plainName } from "./part_text.js";
 
 const WORDS = {
-  en: { text: "parts, as a text", search: "search", groups: "groups", unknown: "not known:", nothing: "No part is called that.", more: "more" },
-  zh: { text: "部位（文字）", search: "搜索", groups: "分组", unknown: "未知：", nothing: "没有这样的部位。", more: "其他" },
-  ja: { text: "部位（文字）", search: "検索", groups: "グループ", unknown: "不明:", nothing: "該当する部位はありません。", more: "その他" },
+  en: {
+    text: "parts, as a text", search: "search", groups: "groups", unknown: "not known:",
+    nothing: "No part is called that.", more: "more",
+  },
+  zh: {
+    text: "部位（文字）", search: "搜索", groups: "分组", unknown: "未知：",
+    nothing: "没有这样的部位。", more: "其他",
+  },
+  ja: {
+    text: "部位（文字）", search: "検索", groups: "グループ", unknown: "不明:",
+    nothing: "該当する部位はありません。", more: "その他",
+  },
 };
 
 // Headings of the list: a part stands under the smallest of these groups that has it.
