@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 from torch import Tensor
 
-from sapiens2_core.body_parts import BODY_PARTS
+from sapiens2_core.body_parts import PART_GROUPS
 from sapiens2_core.compositing import composite
 from sapiens2_core.demo import Render, random_scene, render
 from sapiens2_core.geometry import depth_picture
@@ -34,7 +34,6 @@ ROOT = Path(__file__).resolve().parents[1]
 #: One person, whole, and (height, width) of each of a thumbnail's two halves.
 SEED, SIZE = 11, (512, 384)
 MAX_BYTES = 50_000
-CLOTHES = ("Upper_Clothing", "Lower_Clothing")
 
 
 def true_pose(scene: Render) -> FramePose:
@@ -85,7 +84,7 @@ def draw_metres(scene: Render) -> Tensor:
 
 def draw_clothes(scene: Render) -> Tensor:
     """Their mask."""
-    ids = torch.tensor([part.id for part in BODY_PARTS if part.name in CLOTHES])
+    ids = torch.tensor(next(group.ids for group in PART_GROUPS if group.name == "clothes"))
     return torch.isin(scene.labels.long(), ids).float().expand(3, -1, -1)
 
 
@@ -131,6 +130,27 @@ DRAWN = {
 }
 
 
+#: What stands at the bottom of a picture: how a graph differs from the one that shares it.
+CAPTIONS = {
+    "controlnet": "+ ControlNet, diffusion model",
+    "inpaint": "+ inpainting model",
+    "animate": "+ Wan Animate",
+    "exr": "metres, as EXR",
+}
+
+
+def captioned(picture: Image.Image, text: str) -> Image.Image:
+    """A picture of the same size with a line below, for which the picture shrinks."""
+    width, height = picture.size
+    band = 56
+    framed = Image.new("RGB", picture.size, (26, 26, 26))
+    small = ImageOps.contain(picture, (width, height - band))
+    framed.paste(small, ((width - small.width) // 2, 0))
+    place = (width // 2, height - band // 2)
+    ImageDraw.Draw(framed).text(place, text, fill=(235, 235, 235), font=ImageFont.load_default(size=32), anchor="mm")
+    return framed
+
+
 def as_jpeg(picture: Image.Image, most: int) -> bytes:
     """As good as so many bytes allow."""
     for quality in range(90, 40, -5):
@@ -148,8 +168,11 @@ def main() -> None:
     for path in sorted((ROOT / "workflows").glob("*.json")):
         name = path.stem.removeprefix("sapiens2_")
         draw = DRAWN.get(name) or DRAWN[name.split("_")[0]]
-        halves = torch.cat([scene.image, draw(scene)], dim=2)
-        path.with_suffix(".jpg").write_bytes(as_jpeg(Image.fromarray(to_uint8(halves)), MAX_BYTES))
+        picture = Image.fromarray(to_uint8(torch.cat([scene.image, draw(scene)], dim=2)))
+        text = CAPTIONS.get(name.split("_")[-1])
+        if text is not None:
+            picture = captioned(picture, text)
+        path.with_suffix(".jpg").write_bytes(as_jpeg(picture, MAX_BYTES))
 
 
 if __name__ == "__main__":
