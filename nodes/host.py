@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from ..sapiens2_core import checkpoint
 from ..sapiens2_core.auto import AutoImageProcessor
+from ..sapiens2_core.checkpoint_files import is_one_checkpoint
 from ..sapiens2_core.compilation import compile_parts
 from ..sapiens2_core.config import official_config
 from ..sapiens2_core.demo.checkpoints import demo_checkpoints
@@ -64,8 +65,8 @@ def register_model_folders() -> None:
 def _local_files() -> dict[str, Path]:
     """Files and folders that may be checkpoints, by path relative to their models folder, with forward slashes.
 
-    A folder with a config.json and one file, or an index of several, is one checkpoint, named like the folder; the
-    authors' files in it are their own.
+    A folder with a config.json that says which file to load is one checkpoint, named like the folder; the authors'
+    files in it are their own.
     """
     found: dict[str, Path] = {}
     for kind in MODEL_FOLDERS:
@@ -74,16 +75,12 @@ def _local_files() -> dict[str, Path]:
             if path is None:
                 continue
             name, path = name.replace(os.sep, "/"), Path(path)
-            if "/" in name and path.name not in _CATALOGUE_BY_FILE and _is_one_checkpoint(path.parent):
-                name, path = name.rpartition("/")[0], path.parent
+            folder = path.parent
+            has_config = "/" in name and path.name not in _CATALOGUE_BY_FILE and (folder / "config.json").is_file()
+            if has_config and is_one_checkpoint(folder):
+                name, path = name.rpartition("/")[0], folder
             found.setdefault(name, path)
     return found
-
-
-def _is_one_checkpoint(folder: Path) -> bool:
-    """Whether a folder's files are one checkpoint in transformers' layout."""
-    is_whole = any(folder.glob(f"*{_SUFFIX}.index.json")) or len(list(folder.glob(f"*{_SUFFIX}"))) == 1
-    return is_whole and (folder / "config.json").is_file()
 
 
 _recognised: dict[tuple[str, int], str | None] = {}

@@ -68,6 +68,18 @@ def _advice(file: Path) -> str:
     return "It may be cut off: download it again."
 
 
+def _main_file(folder: Path) -> Path | None:
+    """The weight file of a folder without an index: model.safetensors, else the only one; None where that's open."""
+    files = sorted(folder.glob("*.safetensors"))
+    model = [path for path in files if path.name == "model.safetensors"]
+    return (model or files)[0] if model or len(files) == 1 else None
+
+
+def is_one_checkpoint(folder: Path) -> bool:
+    """Whether a folder says which of its files to load, as :class:`CheckpointFiles` reads it."""
+    return any(folder.glob(f"*{INDEX_SUFFIX}")) or _main_file(folder) is not None
+
+
 def _files_in_folder(folder: Path) -> list[Path]:
     """The weight files of a folder: shards named by an index, else model.safetensors, else the only file."""
     indices = sorted(folder.glob(f"*{INDEX_SUFFIX}"))
@@ -77,10 +89,10 @@ def _files_in_folder(folder: Path) -> list[Path]:
         if missing:
             raise CheckpointError(f"{folder.name} lacks shards that its index names: {', '.join(missing)}.")
         return [folder / name for name in names]
+    main = _main_file(folder)
+    if main is not None:
+        return [main]
     files = sorted(folder.glob("*.safetensors"))
-    model = [path for path in files if path.name == "model.safetensors"]
-    if model or len(files) == 1:
-        return model or files
     if files:
         names = ", ".join(path.name for path in files)
         raise CheckpointError(f"{folder.name} holds several checkpoints ({names}); name one of them.")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from . import onednn
 from .config import Sapiens2Config
+from .layers import silu
 from .norms import ChannelRMSNorm, InstanceNorm
 
 
@@ -26,7 +25,7 @@ class Sapiens2ConvLayer(nn.Module):
             side = getattr(self.pixel_shuffle, "upscale_factor", 1)
             return onednn.finish(onednn.convolve(self.convolution, x, side), self.norm.for_strips)
         x = self.norm(self.pixel_shuffle(self.convolution(x)))
-        return F.silu(x, inplace=not torch.is_grad_enabled())
+        return silu(x)
 
 
 class Sapiens2Head(nn.Module):
@@ -82,7 +81,7 @@ class Sapiens2PointmapScaleMLPBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, inputs) → (B, outputs)."""
-        return F.silu(self.layers[0](x))
+        return silu(self.layers[0](x))
 
 
 class Sapiens2PointmapScaleMLP(nn.Module):

@@ -252,6 +252,10 @@ def make_odd_files(folder: Path) -> None:
     (folder / "two_in_one" / "config.json").write_text("{}")
     for name in ("first", "second"):
         write_sparse(folder / "two_in_one" / f"{name}.safetensors", scalar)
+    (folder / "one_and_more").mkdir()  # model.safetensors is the one that is loaded
+    (folder / "one_and_more" / "config.json").write_text("{}")
+    for name in ("model", "optimizer"):
+        write_sparse(folder / "one_and_more" / f"{name}.safetensors", scalar)
     with contextlib.suppress(OSError):  # Windows asks for a privilege
         (folder / "dangling.safetensors").symlink_to(folder / "nowhere.safetensors")
 

@@ -57,7 +57,7 @@ def test_official_weights_are_told_from_a_fine_tune_and_odd_files_are_listed_by_
     assert "facebook/sapiens2-seg-0.8b" in local
     assert "odd/renamed.safetensors" not in local
     odd = ["twelve_classes.safetensors", "no_labels.safetensors", "config_of_nothing"]
-    odd += ["two_in_one/first.safetensors", "two_in_one/second.safetensors"]
+    odd += ["two_in_one/first.safetensors", "two_in_one/second.safetensors", "one_and_more"]
     assert {f"odd/{name}" for name in odd} <= set(local)
     assert "odd/dangling.safetensors" not in values
 
