@@ -5,7 +5,7 @@ Measured on two cores of an AMD EPYC with AVX-512, at the sizes of Sapiens2 0.4b
 * A linear layer goes to MKL, at 150 to 175 GFLOP/s; the same product as a 1 × 1 convolution goes to oneDNN, at 180 to
   215. In bf16 both go to oneDNN, but the layer first copies its bias to every row: 330 to 400 against 415.
 * Convolutions of channels-last maps run at 190 GFLOP/s where those of the usual format fall to 60, which is in the
-  last and largest maps of every head.
+  last and largest maps of every head. Those of many channels do with half the products: see winograd.py.
 * PyTorch's instance norm copies a channels-last map twice, and its batch norm loses digits there (4e-4 at a million
   pixels). Here a map is normalised, activated and, after a pixel shuffle's convolution, moved to its place in strips
   that stay in the cache.
@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from . import winograd
 from .precision import cpu_computes_bf16
 
 #: Values of a map that are worked on at once, 8 MB in fp32: caches hold them, and there are few steps to wait for.
@@ -80,6 +81,9 @@ def convolve(layer: nn.Conv2d | nn.ConvTranspose2d, x: Tensor, side: int) -> Ten
         weight, bias = layer.weight, layer.bias
         if side > 1:
             weight, bias = (one.unflatten(0, (-1, side**2)).transpose(0, 1).flatten(0, 1) for one in (weight, bias))
+        if winograd.pays(layer, x):
+            maps = winograd.convolve(x.permute(0, 2, 3, 1), weight, bias)
+            return maps.unflatten(-1, (side, side, -1))
         maps = F.conv2d(x, weight, bias, layer.stride, layer.padding)
     maps = maps.contiguous(memory_format=torch.channels_last)  # a map of one channel or one pixel may say otherwise
     return maps.permute(0, 2, 3, 1).unflatten(-1, (side, side, -1))
