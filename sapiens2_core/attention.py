@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from . import onednn_attention
 from .config import Sapiens2Config
 from .norms import RMSNorm
 from .onednn import linear_class
@@ -100,6 +101,10 @@ def repeat_key_value_heads(x: Tensor, groups: int) -> Tensor:
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 0.0) -> Tensor:
     """Attention of (B, heads, tokens, d) queries over (B, kv heads, tokens, d) keys and values, never quadratic."""
+    if dropout == 0 and onednn_attention.helps(query):
+        shift = onednn_attention.shift_of_logits(query, key)
+        if shift is not None:
+            return onednn_attention.attend(query, key, value, shift)
     groups = query.shape[1] // key.shape[1]
     grouped = groups > 1 and _grouped_kernel_available(query, key, value)
     if groups > 1 and not grouped:
